@@ -1,0 +1,73 @@
+"""Environments by name: Gymnasium ids `ragen/<Name>-v0`, settings presets, and make functions."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import fields
+from typing import Any
+
+import gymnasium as gym
+
+from envs.task import TextTask
+from envs.text import TextEnv, TextLimits
+
+_TASKS: dict[str, str] = {
+    "sokoban": "envs.sokoban.env:SokobanEnv",
+    "frozen_lake": "envs.frozen_lake.env:FrozenLakeTask",
+    "bandit": "envs.bandit.env:BanditEnv",
+    "countdown": "envs.countdown.env:CountdownEnv",
+}
+
+
+def gym_id(name: str) -> str:
+    """`sokoban` → `ragen/Sokoban-v0`."""
+    return f"ragen/{name.title().replace('_', '')}-v0"
+
+
+def env_names() -> list[str]:
+    """Names that `make_task` and `make_text_env` take (Gymnasium ids are taken too)."""
+    return list(_TASKS)
+
+
+def check_env_name(name: str) -> str:
+    """The short name of `name` (short name or Gymnasium id). Raises ValueError naming the nearest one."""
+    by_id = {gym_id(short): short for short in _TASKS}
+    if name in _TASKS or name in by_id:
+        return by_id.get(name, name)
+    near = difflib.get_close_matches(name, [*_TASKS, *by_id], n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"unknown environment {name!r}; allowed: {', '.join(_TASKS)}{hint}")
+
+
+def make_task(name: str, **settings: Any) -> TextTask[Any]:
+    """The task environment `name`, unwrapped. Raises ValueError for an unknown name or setting."""
+    short = check_env_name(name)
+    try:
+        env = gym.make(gym_id(short), disable_env_checker=True, **settings).unwrapped
+    except TypeError as error:
+        reason = str(error).split(" was raised from")[0].split(".__init__() ")[-1]
+        raise ValueError(f"{short}: {reason}") from None
+    assert isinstance(env, TextTask)
+    return env
+
+
+def make_text_env(name: str, task: dict[str, Any] | None = None, limits: dict[str, Any] | None = None) -> TextEnv:
+    """The text environment `name`.
+
+    Args:
+        name: short name or Gymnasium id.
+        task: settings of the task environment.
+        limits: fields of TextLimits.
+
+    Raises:
+        ValueError: unknown name or setting.
+    """
+    allowed = [field.name for field in fields(TextLimits)]
+    for key in limits or {}:
+        if key not in allowed:
+            raise ValueError(f"unknown limit {key!r}; allowed: {', '.join(allowed)}")
+    return TextEnv(make_task(name, **(task or {})), TextLimits(**(limits or {})))
+
+
+for _name, _entry_point in _TASKS.items():
+    gym.register(gym_id(_name), entry_point=_entry_point)

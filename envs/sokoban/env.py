@@ -1,0 +1,155 @@
+"""Sokoban: push every box onto a target."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
+
+import gymnasium as gym
+import numpy as np
+
+from envs.sokoban.generator import generate_room
+from envs.sokoban.room import MOVES, Room
+from envs.sokoban.solver import shortest_solution
+from envs.splits import Split, draw_instance
+from envs.task import TextTask, read_options
+
+Observation = Literal["grid", "coordinates", "both"]
+_STEP_REWARD = -0.1
+_BOX_REWARD = 1.0
+_SOLVED_REWARD = 10.0
+_MOVE_BY_NAME = {name.lower(): index for index, name in enumerate(MOVES)}
+_MOVE_NAMES = tuple(MOVES)
+
+
+class SokobanEnv(TextTask[int]):
+    """−0.1 per action, +1 / −1 when a box gets on / off a target, +10 when all are on; then the episode ends.
+
+    Args:
+        height, width: cells, walls included (≥ 4).
+        num_boxes: boxes, as many targets.
+        observation: what `describe` tells: the grid, coordinates, or both (RAGEN-2's default).
+        min_solution_steps, max_solution_steps: range of the shortest solution's length; None: no bound.
+        pool_size: instances per split that seeds are mapped to (seed modulo pool_size); None: no bound.
+
+    Raises:
+        ValueError: a size, count or range that allows no room.
+    """
+
+    title: ClassVar[str] = "Sokoban"
+
+    def __init__(
+        self,
+        height: int = 6,
+        width: int = 6,
+        num_boxes: int = 1,
+        observation: Observation = "both",
+        min_solution_steps: int | None = None,
+        max_solution_steps: int | None = None,
+        pool_size: int | None = None,
+        render_mode: str | None = "ansi",
+    ) -> None:
+        if height < 4 or width < 4 or num_boxes < 1:
+            raise ValueError(f"need height, width ≥ 4 and num_boxes ≥ 1, got {height}, {width}, {num_boxes}")
+        if observation not in ("grid", "coordinates", "both"):
+            raise ValueError(f"observation must be grid, coordinates or both, got {observation!r}")
+        if pool_size is not None and pool_size < 1:
+            raise ValueError(f"pool_size must be ≥ 1 or None, got {pool_size}")
+        if max_solution_steps is not None and max_solution_steps < max(1, min_solution_steps or 1):
+            raise ValueError(f"empty range of solution steps: {min_solution_steps}…{max_solution_steps}")
+        self.observation = observation
+        self.render_mode = render_mode
+        self.action_space = gym.spaces.Discrete(len(MOVES))
+        self.observation_space = gym.spaces.Text(4_096)
+        self._shape = (height, width, num_boxes, min_solution_steps, max_solution_steps)
+        self._pool_size = pool_size
+        self._start: Room | None = None
+        self._room: Room | None = None
+
+    @property
+    def room(self) -> Room:
+        """The current position. Raises ResetNeeded before the first reset."""
+        if self._room is None:
+            raise gym.error.ResetNeeded("call reset() first")
+        return self._room
+
+    @room.setter
+    def room(self, room: Room) -> None:
+        self._room = room
+
+    def rules(self) -> str:
+        """The task in words."""
+        symbols = "# wall, _ floor, O target, X box, √ box on target, P player, S player on target"
+        where = "rows and columns are counted from 0 at the top left"
+        told = {"grid": symbols, "coordinates": f"Coordinates are row column; {where}", "both": f"{symbols}; {where}"}
+        return (
+            "You play Sokoban: push every box onto a target. Moving into a box pushes it if the cell behind is free; "
+            f"boxes cannot be pulled. {told[self.observation]}. Actions: {', '.join(MOVES)}. "
+            "Each action costs 0.1, a box on a target gives 1, all boxes on targets give 10."
+        )
+
+    def describe(self) -> str:
+        """The state in the chosen observation form."""
+        parts = {"grid": [self.room.grid()], "coordinates": [self.room.coordinates()]}
+        parts["both"] = parts["grid"] + parts["coordinates"]
+        return "\n".join(parts[self.observation])
+
+    def parse_action(self, text: str) -> int | None:
+        """Up, Down, Left or Right, in any case."""
+        return _MOVE_BY_NAME.get(text.strip().lower())
+
+    def legal_actions(self) -> list[str]:
+        """All four: a blocked move is legal and does nothing."""
+        return list(MOVES)
+
+    @property
+    def success(self) -> bool:
+        """All boxes stand on targets."""
+        return self.room.solved
+
+    @property
+    def instance_key(self) -> str:
+        """The start position as a grid."""
+        if self._start is None:
+            raise gym.error.ResetNeeded("call reset() first")
+        return self._start.grid()
+
+    def solve(self) -> list[str] | None:
+        """A shortest solution from here."""
+        solution = shortest_solution(self.room)
+        return None if solution is None else list(solution)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Draws the room that (seed, split) names; without a seed, one from `np_random`."""
+        super().reset(seed=seed)
+        split, _ = read_options(seed, options)
+        if seed is None:
+            seed = int(self.np_random.integers(2**31))
+        if self._pool_size is not None:
+            seed %= self._pool_size
+        self._start = self._room = _room_of(seed, split, *self._shape)
+        return self.describe(), {"instance_key": self.instance_key}
+
+    def step(self, action: int) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """One move. Raises ValueError for an action outside 0…3."""
+        if not 0 <= int(action) < len(_MOVE_NAMES):
+            raise ValueError(f"action must be 0…3 ({', '.join(_MOVE_NAMES)}), got {action}")
+        before = self.room
+        self._room = before.moved(_MOVE_NAMES[int(action)])
+        gained = self.room.boxes_on_targets - before.boxes_on_targets
+        reward = _STEP_REWARD + _BOX_REWARD * gained + (_SOLVED_REWARD if self.room.solved else 0.0)
+        return self.describe(), reward, self.room.solved, False, {}
+
+
+@lru_cache(maxsize=16_384)
+def _room_of(
+    seed: int, split: Split, height: int, width: int, num_boxes: int, min_steps: int | None, max_steps: int | None
+) -> Room:
+    def generate(rng: np.random.Generator) -> Room | None:
+        room = generate_room(rng, height, width, num_boxes)
+        if room is None or (min_steps is None and max_steps is None):
+            return room
+        solution = shortest_solution(room, max_steps or 100)
+        return room if solution is not None and len(solution) >= (min_steps or 0) else None
+
+    return draw_instance(seed, split, generate, Room.grid)

@@ -1,0 +1,69 @@
+"""A Sokoban room: what stands where, and how a move changes it. Immutable, hashable, no randomness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+Cell = tuple[int, int]
+"""(row, column), counted from 0 at the top left."""
+
+MOVES: dict[str, Cell] = {"Up": (-1, 0), "Down": (1, 0), "Left": (0, -1), "Right": (0, 1)}
+
+
+@dataclass(frozen=True)
+class Room:
+    """One position. Boxes and targets are sorted, so equal positions compare equal."""
+
+    height: int
+    width: int
+    floor: frozenset[Cell]
+    targets: tuple[Cell, ...]
+    boxes: tuple[Cell, ...]
+    player: Cell
+
+    @property
+    def solved(self) -> bool:
+        """All boxes stand on targets."""
+        return self.boxes == self.targets
+
+    @property
+    def boxes_on_targets(self) -> int:
+        """How many boxes stand on a target."""
+        return len(set(self.boxes) & set(self.targets))
+
+    def moved(self, move: str) -> Room:
+        """The room after `move`: a step, a push, or itself if neither is possible."""
+        ahead = shift(self.player, MOVES[move])
+        if ahead not in self.floor:
+            return self
+        if ahead not in self.boxes:
+            return replace(self, player=ahead)
+        behind = shift(ahead, MOVES[move])
+        if behind not in self.floor or behind in self.boxes:
+            return self
+        boxes = tuple(sorted(behind if box == ahead else box for box in self.boxes))
+        return replace(self, player=ahead, boxes=boxes)
+
+    def grid(self) -> str:
+        """One symbol a cell, one row a line: # wall, _ floor, O target, X box, √ box on target, P player, S on target."""
+        return "\n".join("".join(self._symbol((r, c)) for c in range(self.width)) for r in range(self.height))
+
+    def coordinates(self) -> str:
+        """Row and column of the player, of each box and of each target."""
+        lines = [("Player", (self.player,)), ("Box", self.boxes), ("Target", self.targets)]
+        return "\n".join(f"{name} {', '.join(f'{r} {c}' for r, c in cells)}" for name, cells in lines)
+
+    def _symbol(self, cell: Cell) -> str:
+        on_target = cell in self.targets
+        if cell not in self.floor:
+            return "#"
+        if cell == self.player:
+            return "S" if on_target else "P"
+        if cell in self.boxes:
+            return "√" if on_target else "X"
+        return "O" if on_target else "_"
+
+
+def shift(cell: Cell, step: Cell) -> Cell:
+    """The cell one `step` from `cell`."""
+    return cell[0] + step[0], cell[1] + step[1]

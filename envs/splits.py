@@ -1,0 +1,65 @@
+"""Train, validation and test instances, split by content.
+
+An instance belongs to the split that a hash of its canonical text names, so the sets are disjoint by
+construction: no seed, process or run can put one instance into two of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TypeVar
+
+import numpy as np
+
+T = TypeVar("T")
+_MAX_DRAWS = 2_000
+
+
+class Split(StrEnum):
+    """Which instances may be drawn."""
+
+    TRAIN = "train"
+    VAL = "val"
+    TEST = "test"
+
+    @classmethod
+    def parse(cls, name: str) -> Split:
+        """The split called `name`. Raises ValueError naming the allowed ones."""
+        try:
+            return cls(name)
+        except ValueError:
+            raise ValueError(f"unknown split {name!r}; allowed: {', '.join(cls)}") from None
+
+
+def split_of(instance_key: str) -> Split:
+    """Half of all instances train, a quarter validate, a quarter test."""
+    first_byte = hashlib.sha256(instance_key.encode()).digest()[0]
+    if first_byte < 128:
+        return Split.TRAIN
+    return Split.VAL if first_byte < 192 else Split.TEST
+
+
+def draw_instance(
+    seed: int, split: Split, generate: Callable[[np.random.Generator], T | None], key: Callable[[T], str]
+) -> T:
+    """The first instance of `split` in the stream that `seed` starts; the same in every process and run.
+
+    Args:
+        seed: instance seed, ≥ 0.
+        split: which instances count.
+        generate: makes one instance from a local generator, or None if the draw was unfit.
+        key: canonical text of an instance.
+
+    Raises:
+        ValueError: a negative seed, or no fitting instance in 2,000 draws (settings too narrow).
+    """
+    if seed < 0:
+        raise ValueError(f"instance seed must be ≥ 0, got {seed}")
+    rng = np.random.default_rng(seed)
+    for _ in range(_MAX_DRAWS):
+        instance = generate(rng)
+        if instance is not None and split_of(key(instance)) is split:
+            return instance
+    raise ValueError(f"no {split} instance in {_MAX_DRAWS} draws for seed {seed}: the task's settings are too narrow")

@@ -1,0 +1,77 @@
+"""TextTask: a plain Gymnasium environment that can also be told in words."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar, Generic, TypeVar
+
+import gymnasium as gym
+
+from envs.splits import Split
+
+ActionT = TypeVar("ActionT")
+
+
+class TextTask(gym.Env[Any, ActionT], Generic[ActionT]):
+    """Rules and rewards of one task; knows nothing of tokens, prompts or replies.
+
+    Any Gymnasium agent can play it through `step` with structured actions. `TextEnv` adds the language.
+
+    `reset(seed=…, options=…)` understands two options:
+      split: "train" | "val" | "test" (default "train"). Instances are split by their content, so the three
+        sets never share one, whatever the seeds.
+      outcome_seed: int, seeds the chance *inside* an episode (slips, arm pay-outs), so that the members of a
+        group share the instance but not the luck. Default: the same as `seed`.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi"]}
+    title: ClassVar[str]
+    """The one-word prompt of the brief style; also the name in tables."""
+
+    @abstractmethod
+    def rules(self) -> str:
+        """The task in a few sentences: symbols, actions, rewards, goal. Shown once, in the full prompt style."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """The current state as text."""
+
+    @abstractmethod
+    def parse_action(self, text: str) -> ActionT | None:
+        """The structured action that `text` names (case-insensitively), or None; never raises."""
+
+    @abstractmethod
+    def legal_actions(self) -> list[str]:
+        """Names of the actions that can be taken now; empty when the action is free text."""
+
+    @property
+    @abstractmethod
+    def success(self) -> bool:
+        """Whether the goal is reached in the current state."""
+
+    @property
+    @abstractmethod
+    def instance_key(self) -> str:
+        """Canonical text of the instance: equal keys mean the same instance. Decides the split."""
+
+    def solve(self) -> list[str] | None:
+        """Action names that reach the goal from here if chance allows, or None if there are none."""
+        raise NotImplementedError(f"{self.title} has no solver")
+
+    def render(self) -> str:  # type: ignore[override]
+        """The state as text (render mode "ansi")."""
+        return self.describe()
+
+
+def read_options(seed: int | None, options: dict[str, Any] | None) -> tuple[Split, int | None]:
+    """(split, outcome seed) of a `reset` call.
+
+    Raises:
+        ValueError: an unknown option or split.
+    """
+    options = dict(options or {})
+    split = Split.parse(options.pop("split", "train"))
+    outcome_seed = options.pop("outcome_seed", seed)
+    if options:
+        raise ValueError(f"unknown reset option {sorted(options)[0]!r}; allowed: split, outcome_seed")
+    return split, outcome_seed

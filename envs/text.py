@@ -1,0 +1,155 @@
+"""TextEnv: turns a TextTask into a text environment with turns, caps, a format penalty and prompts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import gymnasium as gym
+
+from envs.reply import SEPARATOR, parse_reply
+from envs.task import TextTask
+
+PromptStyle = Literal["full", "brief"]
+_MAX_TEXT = 1_000_000
+
+
+@dataclass(frozen=True)
+class TextLimits:
+    """How an episode is cut into turns (RAGEN's defaults: 5 turns, 10 actions, penalty −0.1).
+
+    Attributes:
+        max_turns: turns an episode may take.
+        max_actions_per_turn: actions of one reply that are run; the rest is ignored and the next prompt says so.
+        max_actions: actions an episode may take.
+        format_penalty: added to the reward of a turn with no valid action.
+        think: whether a reply must hold a `<think>` part (True) or must not (False).
+        prompt_style: "full" tells rules and reply format in the system message; "brief" only names the task, for
+            models that were taught it, where prompt tokens cost more than they tell.
+    """
+
+    max_turns: int = 5
+    max_actions_per_turn: int = 5
+    max_actions: int = 10
+    format_penalty: float = -0.1
+    think: bool = True
+    prompt_style: PromptStyle = "full"
+
+    def __post_init__(self) -> None:
+        for name in ("max_turns", "max_actions_per_turn", "max_actions"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be ≥ 1, got {getattr(self, name)}")
+        if self.prompt_style not in ("full", "brief"):
+            raise ValueError(f"prompt_style must be full or brief, got {self.prompt_style!r}")
+
+
+class TextEnv(gym.Env[str, str]):
+    """A task played by replies. Observation: the user message of the turn. Action: the reply text.
+
+    `step` returns Gymnasium's 5-tuple; the reward is the turn's: the sum over its actions, plus the format penalty.
+    `info` holds `success`, `valid` (a valid action ran), `actions` (names run), `dropped` (parts that named no action
+    or came after the per-turn cap), `thought`, `stop_reason` ("", "goal", "failed", "max_turns" or "max_actions").
+    `system_prompt` is the conversation's system message.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi"]}
+
+    def __init__(self, task: TextTask[Any], limits: TextLimits | None = None) -> None:
+        self.task = task
+        self.limits = limits or TextLimits()
+        self.observation_space = gym.spaces.Text(_MAX_TEXT)
+        self.action_space = gym.spaces.Text(_MAX_TEXT)
+        self.turn = 0
+        self.actions_taken = 0
+        self._done = True
+
+    @property
+    def system_prompt(self) -> str:
+        """Rules and reply format (full style), or the task's title (brief style)."""
+        if self.limits.prompt_style == "brief":
+            return self.task.title
+        limits = self.limits
+        form = "<think>your reasoning</think><answer>{}</answer>" if limits.think else "<answer>{}</answer>"
+        several = f"action {SEPARATOR} action" if limits.max_actions_per_turn > 1 else "action"
+        return (
+            f"{self.task.rules()}\n"
+            f"Reply with {form.format(several)}, with at most {limits.max_actions_per_turn} action(s) in a reply. "
+            f"You have {limits.max_turns} turn(s) and {limits.max_actions} action(s) in all. "
+            f"A reply without a valid action costs {-limits.format_penalty:g} and changes nothing."
+        )
+
+    @property
+    def actions_left(self) -> int:
+        """Actions the episode may still take."""
+        return self.limits.max_actions - self.actions_taken
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Starts an episode; `options` as in TextTask (split, outcome_seed)."""
+        super().reset(seed=seed)
+        _, task_info = self.task.reset(seed=seed, options=options)
+        self.turn, self.actions_taken, self._done = 1, 0, False
+        return self._prompt(), {**task_info, "success": False, "stop_reason": ""}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Plays one turn with the reply `action`. Raises gym.error.ResetNeeded after the end."""
+        if self._done:
+            raise gym.error.ResetNeeded("the episode has ended (or never begun): call reset()")
+        reply = parse_reply(action, think=self.limits.think)
+        run, dropped, reward, terminated = self._run(reply.actions)
+        if not run:
+            reward += self.limits.format_penalty
+        out_of_turns = self.turn >= self.limits.max_turns
+        truncated = not terminated and (out_of_turns or self.actions_left == 0)
+        self._done = terminated or truncated
+        if terminated:
+            stop_reason = "goal" if self.task.success else "failed"
+        else:
+            stop_reason = ("max_turns" if out_of_turns else "max_actions") if truncated else ""
+        self.turn += 1
+        info = {
+            "success": self.task.success,
+            "valid": bool(run),
+            "well_formed": reply.well_formed,
+            "actions": run,
+            "dropped": dropped,
+            "thought": reply.thought,
+            "stop_reason": stop_reason,
+        }
+        feedback = _feedback(reward, run, dropped)
+        observation = f"{feedback}\n{self.task.describe()}" if self._done else f"{feedback}\n{self._prompt()}"
+        return observation, float(reward), terminated, truncated, info
+
+    def render(self) -> str:  # type: ignore[override]
+        """The task's state as text."""
+        return self.task.describe()
+
+    def close(self) -> None:
+        """Closes the task."""
+        self.task.close()
+
+    def _run(self, names: tuple[str, ...]) -> tuple[list[str], list[str], float, bool]:
+        """Runs the valid actions among `names` within the caps → (run, dropped, reward, terminated)."""
+        run: list[str] = []
+        dropped: list[str] = []
+        reward, terminated = 0.0, False
+        for name in names:
+            parsed = self.task.parse_action(name)
+            full = len(run) >= self.limits.max_actions_per_turn or self.actions_left == 0
+            if parsed is None or full or terminated:
+                dropped.append(name)
+                continue
+            _, step_reward, terminated, _, _ = self.task.step(parsed)
+            reward += float(step_reward)
+            self.actions_taken += 1
+            run.append(name)
+        return run, dropped, reward, terminated
+
+    def _prompt(self) -> str:
+        return f"Turn {self.turn}, {self.actions_left} actions left\n{self.task.describe()}"
+
+
+def _feedback(reward: float, run: list[str], dropped: list[str]) -> str:
+    """What the next prompt says of the last turn."""
+    if not run:
+        return f"Reward {reward:.1f}, no valid action"
+    return f"Reward {reward:.1f}" + (f", ignored {len(dropped)}" if dropped else "")

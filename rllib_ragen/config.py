@@ -1,0 +1,121 @@
+"""The one schema of a run, for YAML, command line and Python. Strict: unknown keys are errors.
+
+Imports neither Ray nor torch, so that `--help` and bad input are answered at once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Section(BaseModel):
+    """Base of every section: unknown keys refused, assignments validated."""
+
+    model_config = ConfigDict(extra="forbid", validate_assignment=True)
+
+
+class EnvSection(Section):
+    """Which task, and how it is told."""
+
+    name: str = Field("sokoban", description="environment name or Gymnasium id")
+    task: dict[str, Any] = Field(default_factory=dict, description="settings of the task environment")
+    max_turns: int = Field(5, ge=1, description="turns an episode may take")
+    max_actions_per_turn: int = Field(5, ge=1, description="actions of one reply that are run")
+    max_actions: int = Field(10, ge=1, description="actions an episode may take")
+    format_penalty: float = Field(-0.1, le=0, description="added to the reward of a turn with no valid action")
+    think: bool = Field(True, description="replies hold a <think> part")
+    prompt_style: Literal["auto", "full", "brief"] = Field(
+        "auto", description="full tells rules and format; brief only the state; auto: brief for the embedded model"
+    )
+
+
+class ModelSection(Section):
+    """Which policy."""
+
+    path: str = Field("tiny", description="`tiny` (embedded) or a folder with a transformers model and its tokenizer")
+    dtype: Literal["float32", "bfloat16"] = Field("float32", description="type of weights and activations")
+
+
+class RolloutSection(Section):
+    """How trajectories are sampled."""
+
+    engine: Literal["auto", "hf", "vllm"] = Field("auto", description="who generates; auto says which and why")
+    num_env_runners: int = Field(0, ge=0, description="actors that sample; 0: in the driver's process (hf only)")
+    num_gpus_per_env_runner: float = Field(0, ge=0, description="GPUs of one runner (tensor parallel when > 1)")
+    num_groups: int = Field(32, ge=1, description="task instances per iteration (P)")
+    group_size: int = Field(4, ge=1, description="trajectories per instance (G)")
+    max_reply_tokens: int = Field(72, ge=1, description="tokens a reply may take")
+    max_context_tokens: int = Field(1024, ge=8, description="tokens a trajectory may take; at most the model's length")
+    max_concurrent: int = Field(128, ge=1, description="episodes in flight per runner")
+    temperature: float = Field(1.0, gt=0, description="sampling temperature in training")
+    top_p: float = Field(1.0, gt=0, le=1, description="nucleus; below 1 the ratio is biased: refused in training")
+    top_k: int = Field(0, ge=0, description="0: whole vocabulary")
+    env_timeout_s: float = Field(60.0, gt=0, description="a step that takes longer ends its episode as env_error")
+    timeout_s: float = Field(3600.0, gt=0, description="longest wait for one batch of rollouts")
+
+
+class CreditSection(Section):
+    """Raw rewards → filtered groups → advantages per token."""
+
+    estimator: str = Field("rloo", description="advantage estimator")
+    normalize: Literal["none", "batch"] = Field(
+        "none", description="batch: divide advantages by their std over the batch's trained tokens"
+    )
+    gamma: float = Field(1.0, ge=0, le=1, description="discount (gae)")
+    lam: float = Field(1.0, ge=0, le=1, description="GAE lambda")
+    turn_rewards: bool = Field(True, description="gae: each turn's reward on its own last token, else all on the last")
+    filter: Literal["none", "top_p", "top_k"] = Field("none", description="which groups are learnt from")
+    filter_value: float = Field(0.9, gt=0, le=1, description="v of the filter")
+    filter_metric: Literal["reward_std", "reward_variance"] = Field("reward_std", description="score of a group")
+    max_empty_updates: int = Field(5, ge=1, description="stop after so many filtered-out batches in a row")
+
+
+class LearnerSection(Section):
+    """How weights are updated."""
+
+    num_learners: int = Field(0, ge=0, description="learner actors; 0: in the driver's process")
+    num_gpus_per_learner: float = Field(0, ge=0, description="GPUs of one learner")
+    lr: float = Field(1e-4, gt=0, description="actor learning rate (a tiny model wants 1e-4, 0.5B-7B models 1e-6)")
+    critic_lr: float = Field(1e-3, gt=0, description="value-head learning rate")
+    betas: tuple[float, float] = Field((0.9, 0.999), description="Adam's betas")
+    adam_eps: float = Field(1e-8, gt=0, description="Adam's epsilon")
+    weight_decay: float = Field(0.01, ge=0, description="AdamW weight decay")
+    grad_clip: float = Field(1.0, gt=0, description="global gradient norm")
+    num_minibatches: int = Field(1, ge=1, description="optimiser steps per epoch, counted in trajectories")
+    num_epochs: int = Field(1, ge=1, description="passes over a batch")
+    microbatch_tokens: int = Field(8192, ge=1, description="padded tokens of one forward pass")
+    clip_low: float = Field(0.2, ge=0, lt=1, description="lower clip of the ratio")
+    clip_high: float = Field(0.28, ge=0, description="upper clip of the ratio")
+    clip_dual: float | None = Field(3.0, gt=1, description="dual clip for negative advantages; null: off")
+    aggregation: Literal["token-mean", "seq-mean-token-mean"] = Field("token-mean", description="mean over what")
+    entropy_coeff: float = Field(0.001, ge=0, description="entropy bonus")
+    value_coeff: float = Field(0.5, ge=0, description="weight of the value loss (gae)")
+    value_clip: float = Field(0.5, gt=0, description="clip range of the value loss")
+
+
+class EvalSection(Section):
+    """Validation and test on instances that are never trained on."""
+
+    interval: int = Field(20, ge=0, description="iterations between validations; 0: none")
+    num_instances: int = Field(128, ge=1, description="validation instances")
+    num_test_instances: int = Field(256, ge=0, description="test instances before and after the run; 0: no test")
+
+
+class RunConfig(Section):
+    """Everything that makes a run what it is."""
+
+    env: EnvSection = Field(default_factory=EnvSection)
+    model: ModelSection = Field(default_factory=ModelSection)
+    rollout: RolloutSection = Field(default_factory=RolloutSection)
+    credit: CreditSection = Field(default_factory=CreditSection)
+    learner: LearnerSection = Field(default_factory=LearnerSection)
+    eval: EvalSection = Field(default_factory=EvalSection)
+    seed: int = Field(0, ge=0, description="run seed: everything random follows from it")
+    iterations: int = Field(80, ge=1, description="updates of the policy")
+    time_limit_s: float | None = Field(None, gt=0, description="stop (and save) after so many seconds of training")
+    checkpoint_interval: int = Field(20, ge=0, description="iterations between checkpoints; 0: only at the end")
+    results_dir: Path = Field(Path("results"), description="where run folders go")
+    name: str | None = Field(None, description="run folder's name; null: env, date and seed")
