@@ -1,0 +1,56 @@
+"""From credited trajectories to the rows that the learner sees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from rllib_ragen.credit.base import Credit
+from rllib_ragen.types import FloatArray, TokenRow, Trajectory
+
+
+def to_rows(
+    trajectories: Sequence[Trajectory],
+    credits: Sequence[Credit],
+    values: Sequence[FloatArray] | None,
+    normalize: Literal["none", "batch"],
+) -> list[TokenRow]:
+    """One row per trajectory, in order; trajectories without a sampled token are left out: they have no loss.
+
+    The mask is exactly the sampled tokens, also of replies that were cut off at their length limit. Values are the
+    critic's, [num_tokens] each, or None. normalize "batch": advantages are divided by their std (ddof = 0, + 1e-6)
+    over the batch's trained tokens, so that the gradient's size does not depend on the scale of the rewards; they are
+    not centred, so every group's own baseline stays where it was.
+
+    Raises ValueError for a trajectory whose first token was sampled: nothing predicts it.
+    """
+    scale = _batch_scale(trajectories, credits) if normalize == "batch" else np.float32(1)
+    old_values = values if values is not None else [np.zeros(t.num_tokens, np.float32) for t in trajectories]
+    return [
+        _row(trajectory, credit, value, scale)
+        for trajectory, credit, value in zip(trajectories, credits, old_values, strict=True)
+        if trajectory.num_reply_tokens > 0
+    ]
+
+
+def _row(trajectory: Trajectory, credit: Credit, values: FloatArray, scale: np.float32) -> TokenRow:
+    mask = (trajectory.turn_index() >= 0).astype(np.float32)
+    if mask[0]:
+        raise ValueError(f"A trajectory of group {trajectory.group_id} begins with a sampled token; a prompt must.")
+    return TokenRow(
+        token_ids=trajectory.token_ids(),
+        mask=mask,
+        logprobs=trajectory.behaviour_logprobs(),
+        advantages=credit.advantages * scale,
+        returns=credit.returns,
+        old_values=np.where(mask > 0, values, np.float32(0)),
+        module_id=trajectory.module_id,
+    )
+
+
+def _batch_scale(trajectories: Sequence[Trajectory], credits: Sequence[Credit]) -> np.float32:
+    trained = [c.advantages[t.turn_index() >= 0] for t, c in zip(trajectories, credits, strict=True)]
+    advantages = np.concatenate([np.zeros(0, np.float32), *trained]).astype(np.float64)
+    return np.float32(1.0 / (advantages.std() + 1e-6)) if len(advantages) else np.float32(1)
