@@ -90,7 +90,9 @@ class LearnerSection(Section):
     clip_low: float = Field(0.2, ge=0, lt=1, description="lower clip of the ratio")
     clip_high: float = Field(0.28, ge=0, description="upper clip of the ratio")
     clip_dual: float | None = Field(3.0, gt=1, description="dual clip for negative advantages; null: off")
-    aggregation: Literal["token-mean", "seq-mean-token-mean"] = Field("token-mean", description="mean over what")
+    aggregation: Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum"] = Field(
+        "token-mean", description="how per-token losses become one number"
+    )
     entropy_coeff: float = Field(0.001, ge=0, description="entropy bonus")
     value_coeff: float = Field(0.5, ge=0, description="weight of the value loss (gae)")
     value_clip: float = Field(0.5, gt=0, description="clip range of the value loss")
