@@ -1,0 +1,164 @@
+"""Group filters: each strategy by hand, and what holds for any batch."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rllib_ragen.config import CreditSection
+from rllib_ragen.credit.filters import TOP_P_EPS, filter_groups
+from rllib_ragen.credit.registry import make_estimator
+from rllib_ragen.types import Trajectory
+from tests.credit.build import group_of
+
+# In-group std (ddof = 1) of [+x, −x] is x·√2: scores in the ratio 4 : 3 : 2 : 1 : 0.
+HALF_WIDTHS = {"a": 0.4, "b": 0.3, "c": 0.2, "d": 0.1, "e": 0.0}
+LADDER = [t for group, x in HALF_WIDTHS.items() for t in group_of(group, [x, -x])]
+
+
+def kept_groups(trajectories: list[Trajectory], **section: object) -> list[str]:
+    kept = filter_groups(trajectories, CreditSection.model_validate(section)).kept
+    return sorted({t.group_id for t in kept})
+
+
+@pytest.mark.parametrize(
+    ("section", "expected"),
+    [
+        ({"filter": "none"}, "abcde"),
+        ({"filter": "top_k", "filter_value": 0.25}, "a"),  # int(1.25)
+        ({"filter": "top_k", "filter_value": 0.5}, "ab"),  # int(2.5)
+        ({"filter": "top_k", "filter_value": 0.01}, "a"),  # at least one
+        ({"filter": "top_k", "filter_value": 1.0}, "abcde"),
+        ({"filter": "top_p", "filter_value": 0.9}, "abc"),  # 9/10 of the sum
+        ({"filter": "top_p", "filter_value": 0.91}, "abcd"),
+        ({"filter": "top_p", "filter_value": 0.4}, "a"),
+        ({"filter": "top_p", "filter_value": 1.0}, "abcd"),  # never a group without spread
+        # variances 16 : 9 : 4 : 1, Σ = 30 · 0.02: 25/30 are not 0.9, 29/30 are
+        ({"filter": "top_p", "filter_value": 0.9, "filter_metric": "reward_variance"}, "abc"),
+        ({"filter": "top_p", "filter_value": 0.8, "filter_metric": "reward_variance"}, "ab"),
+    ],
+)
+def test_strategies_keep_the_hand_computed_groups(section: dict[str, object], expected: str) -> None:
+    assert kept_groups(LADDER, **section) == list(expected)
+
+
+def test_top_p_may_fall_short_by_its_eps() -> None:
+    batch = [*group_of("a", [1.0, -1.0]), *group_of("b", [0.005, -0.005])]  # b's score 0.00707 < eps
+    assert kept_groups(batch, filter="top_p", filter_value=1.0) == ["a"]
+
+
+def test_top_k_share_is_not_lost_to_rounding() -> None:
+    batch = [t for n in range(100) for t in group_of(f"{n:03}", [n, -n])]
+    assert len(kept_groups(batch, filter="top_k", filter_value=0.29)) == 29  # 0.29 · 100 = 28.999…
+
+
+@pytest.mark.parametrize("returns", [[0.0, 0.0], [0.1, 0.1, 0.1], [0.5]])
+def test_nothing_to_learn_from_means_nothing_kept(returns: list[float]) -> None:
+    result = filter_groups(group_of("a", returns), CreditSection(filter="top_p"))
+    assert result.kept == []
+    assert result.metrics["kept_groups"] == result.metrics["kept_ratio"] == 0
+    assert result.metrics["group_reward_std_kept"] == 0
+
+
+def test_an_empty_batch_is_empty() -> None:
+    result = filter_groups([], CreditSection(filter="top_k"))
+    assert result.kept == [] and result.metrics["num_groups"] == 0
+
+
+def test_metrics_of_the_hand_computed_case() -> None:
+    metrics = filter_groups(LADDER, CreditSection(filter="top_p", filter_value=0.9)).metrics
+    assert metrics == pytest.approx(
+        {
+            "num_groups": 5,
+            "kept_groups": 3,
+            "kept_ratio": 0.6,
+            "zero_spread_groups": 1,
+            "group_reward_std": 2**0.5 * (0.4 + 0.3 + 0.2 + 0.1) / 5,
+            "group_reward_std_kept": 2**0.5 * (0.4 + 0.3 + 0.2) / 3,
+        }
+    )
+
+
+def test_ties_go_to_the_smaller_group_id() -> None:
+    batch = [t for group in ("c", "a", "b") for t in group_of(group, [1.0, 0.0])]
+    assert kept_groups(batch, filter="top_k", filter_value=0.67) == ["a", "b"]
+
+
+RETURNS = st.one_of(st.sampled_from([-0.3, -0.1, 0.0, 0.1, 1.0, 10.9]), st.floats(-11, 11, width=32))
+GROUPS = st.lists(st.lists(RETURNS, min_size=1, max_size=5), min_size=1, max_size=8)
+SECTIONS = st.builds(
+    lambda strategy, value, metric: CreditSection.model_validate(
+        {"filter": strategy, "filter_value": value, "filter_metric": metric}
+    ),
+    st.sampled_from(["none", "top_p", "top_k"]),
+    st.floats(0.01, 1),
+    st.sampled_from(["reward_std", "reward_variance"]),
+)
+
+
+def build(groups: list[list[float]]) -> list[Trajectory]:
+    return [t for index, returns in enumerate(groups) for t in group_of(f"g{index}", returns)]
+
+
+def scores(groups: list[list[float]], section: CreditSection) -> dict[str, float]:
+    """Written apart from the code under test; near-equal returns are no spread."""
+    power = 2 if section.filter_metric == "reward_variance" else 1
+    return {
+        f"g{index}": float(np.std(returns, ddof=1)) ** power if np.ptp(returns) >= 1e-9 else 0.0
+        for index, returns in enumerate(groups)
+    }
+
+
+@settings(max_examples=100, deadline=None)
+@given(groups=GROUPS, section=SECTIONS, seed=st.integers(0, 2**16))
+def test_what_is_kept_does_not_depend_on_order(groups: list[list[float]], section: CreditSection, seed: int) -> None:
+    batch = build(groups)
+    shuffled = Random(seed).sample(batch, len(batch))
+    before, after = filter_groups(batch, section), filter_groups(shuffled, section)
+    assert {id(t) for t in before.kept} == {id(t) for t in after.kept}
+    assert before.metrics == after.metrics  # exactly, not approximately
+    kept = {id(t) for t in after.kept}
+    assert [id(t) for t in after.kept] == [id(t) for t in shuffled if id(t) in kept]  # order of arrival is kept
+
+
+@settings(max_examples=100, deadline=None)
+@given(groups=GROUPS, section=SECTIONS)
+def test_groups_stay_whole_and_the_best_is_never_dropped(groups: list[list[float]], section: CreditSection) -> None:
+    batch = build(groups)
+    result = filter_groups(batch, section)
+    names = {t.group_id for t in result.kept}
+    assert [t for t in batch if t.group_id in names] == result.kept
+    by_group = scores(groups, section)
+    best = max(by_group.values())
+    if section.filter == "top_p" and best == 0:
+        assert result.kept == []  # the only way to an empty batch
+    else:
+        assert max(by_group[name] for name in names) == pytest.approx(best)
+        dropped = [score for name, score in by_group.items() if name not in names]
+        assert max(dropped, default=0) <= min(by_group[name] for name in names) + 1e-12
+
+
+@settings(max_examples=100, deadline=None)
+@given(groups=GROUPS, value=st.floats(0.01, 1))
+def test_top_p_reaches_its_share_with_as_few_groups_as_possible(groups: list[list[float]], value: float) -> None:
+    section = CreditSection(filter="top_p", filter_value=value)
+    by_group = scores(groups, section)
+    kept = sorted((by_group[name] for name in {t.group_id for t in filter_groups(build(groups), section).kept}))
+    need = value * sum(by_group.values()) - TOP_P_EPS
+    assert sum(kept) >= need - 1e-9
+    assert len(kept) <= 1 or sum(kept[1:]) < need + 1e-9
+
+
+@settings(max_examples=50, deadline=None)
+@given(groups=GROUPS, section=SECTIONS, name=st.sampled_from(["grpo", "rloo", "dr_grpo"]))
+def test_dropped_groups_never_move_a_baseline(groups: list[list[float]], section: CreditSection, name: str) -> None:
+    batch = build(groups)
+    estimator = make_estimator(CreditSection(estimator=name))
+    everyone = {id(t): c for t, c in zip(batch, estimator(batch), strict=True)}
+    kept = filter_groups(batch, section).kept
+    for item, credit in zip(kept, estimator(kept), strict=True):
+        assert credit.advantages.tolist() == everyone[id(item)].advantages.tolist()

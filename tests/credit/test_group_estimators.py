@@ -1,0 +1,91 @@
+"""GRPO, Dr. GRPO and RLOO against numbers worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from rllib_ragen.config import CreditSection
+from rllib_ragen.credit.registry import estimator_names, make_estimator
+from rllib_ragen.types import Trajectory
+from tests.credit.build import group_of, trajectory
+
+GROUP_ESTIMATORS = ["dr_grpo", "grpo", "rloo"]
+
+
+def advantage_per_trajectory(name: str, trajectories: Sequence[Trajectory]) -> list[float]:
+    """The one advantage on all trained tokens of each trajectory; asserts that it is one, and 0 elsewhere."""
+    credits = make_estimator(CreditSection(estimator=name))(trajectories)
+    assert len(credits) == len(trajectories)
+    found = []
+    for item, credit in zip(trajectories, credits, strict=True):
+        trained = item.turn_index() >= 0
+        assert credit.advantages.dtype == credit.returns.dtype == np.float32
+        assert not credit.advantages[~trained].any() and not credit.returns.any()
+        assert len(set(credit.advantages[trained])) == 1
+        found.append(float(credit.advantages[trained][0]))
+    return found
+
+
+RAGGED = [
+    trajectory("a", [(4, 2, 0.0), (3, 5, 1.0)]),  # a zero-reward turn, then the goal: R = 1
+    trajectory("a", [(4, 1, -0.1), (2, 2, -0.1), (2, 9, 0.0)]),  # three turns: R = −0.2
+    trajectory("a", [(4, 3, 0.0)]),  # all zero: R = 0
+]  # mean 0.8/3 = 0.2666…; squared deviations 0.53777…, 0.21777…, 0.07111…: var = 0.82666…/2, std = 0.642910…
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("dr_grpo", [0.7333333, -0.4666667, -0.2666667]),
+        ("rloo", [1 - (-0.2 + 0) / 2, -0.2 - (1 + 0) / 2, 0 - (1 - 0.2) / 2]),  # R − mean of the two others
+        ("grpo", [1.1406466, -0.7258660, -0.4147806]),  # the dr_grpo row / (0.642910 + 1e-6)
+    ],
+)
+def test_ragged_turns_match_the_hand_computed_case(name: str, expected: list[float]) -> None:
+    assert advantage_per_trajectory(name, RAGGED) == pytest.approx(expected, abs=2e-6)
+
+
+@pytest.mark.parametrize("name", GROUP_ESTIMATORS)
+def test_another_group_in_the_batch_changes_nothing(name: str) -> None:
+    alone = advantage_per_trajectory(name, RAGGED)
+    mixed = [RAGGED[0], *group_of("b", [5.0, -5.0]), RAGGED[1], RAGGED[2]]
+    assert advantage_per_trajectory(name, mixed)[0::3] == [alone[0], alone[1]]
+    assert advantage_per_trajectory(name, mixed)[4] == alone[2]
+
+
+@pytest.mark.parametrize(("name", "expected"), [("grpo", -0.7), ("rloo", -0.7), ("dr_grpo", 0.0)])
+def test_a_group_shrunk_to_one_has_its_documented_advantage(name: str, expected: float) -> None:
+    assert advantage_per_trajectory(name, group_of("a", [-0.7])) == pytest.approx([expected])
+
+
+@pytest.mark.parametrize("name", GROUP_ESTIMATORS)
+@pytest.mark.parametrize("returns", [[0.0, 0.0, 0.0], [0.1, 0.1, 0.1], [-0.3, -0.3]])
+def test_a_constant_group_has_exactly_no_advantage(name: str, returns: list[float]) -> None:
+    assert advantage_per_trajectory(name, group_of("a", returns)) == [0.0] * len(returns)
+
+
+@pytest.mark.parametrize("name", GROUP_ESTIMATORS)
+def test_returns_that_differ_only_by_rounding_are_equal(name: str) -> None:
+    summed = trajectory("a", [(2, 1, -0.1), (1, 1, -0.1), (1, 1, -0.1)])
+    assert summed.episode_return != -0.3
+    assert advantage_per_trajectory(name, [summed, *group_of("a", [-0.3])]) == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("name", GROUP_ESTIMATORS)
+def test_an_episode_without_a_sampled_token_gets_empty_credit(name: str) -> None:
+    credits = make_estimator(CreditSection(estimator=name))([trajectory("a", []), *group_of("a", [1.0])])
+    assert credits[0].advantages.shape == (0,)
+
+
+def test_unknown_estimator_names_key_and_allowed_values() -> None:
+    with pytest.raises(ValueError, match=r"credit\.estimator.*'gpro'.*dr_grpo, gae, grpo, rloo"):
+        make_estimator(CreditSection(estimator="gpro"))
+
+
+def test_every_name_makes_an_estimator_that_says_what_it_needs() -> None:
+    needs = {name: make_estimator(CreditSection(estimator=name)) for name in estimator_names()}
+    assert [name for name, estimator in needs.items() if estimator.needs_values] == ["gae"]
+    assert [name for name, estimator in needs.items() if estimator.needs_group] == GROUP_ESTIMATORS

@@ -1,0 +1,88 @@
+"""The clipped surrogate against numbers worked out by hand, and where its gradient lives."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rllib_ragen.learner.losses.policy import policy_loss
+
+CASES = [
+    # ratio, advantage, loss, clipped (clip 0.2 / 0.28, dual 3)
+    (1.0, 1.0, -1.0, False),
+    (1.0, -2.0, 2.0, False),
+    (1.1, 1.0, -1.1, False),
+    (1.5, 1.0, -1.28, True),  # a good token may not rise further
+    (0.5, 1.0, -0.5, False),  # but may always be brought back
+    (1.25, 2.0, -2.5, False),  # between 1.2 and 1.28: the upper bound is the wider one
+    (0.5, -1.0, 0.8, True),  # a bad token may not fall further
+    (0.79, -1.0, 0.8, True),
+    (1.5, -1.0, 1.5, False),
+    (5.0, -1.0, 3.0, True),  # dual clip
+    (5.0, 0.0, 0.0, False),
+]
+
+
+@pytest.mark.parametrize(("ratio", "advantage", "loss", "clipped"), CASES)
+def test_hand_computed_cases(ratio: float, advantage: float, loss: float, clipped: bool) -> None:
+    new = torch.tensor([math.log(ratio) - 1.5], dtype=torch.float64, requires_grad=True)
+    old = torch.tensor([-1.5], dtype=torch.float64)
+    value, bound = policy_loss(
+        new, old, torch.tensor([advantage], dtype=torch.float64), clip_low=0.2, clip_high=0.28, clip_dual=3.0
+    )
+    assert value.item() == pytest.approx(loss) and bool(bound.item()) is clipped
+    value.sum().backward()
+    assert new.grad is not None
+    # d(−ρA)/d log π = −ρA where no clip binds
+    assert new.grad.item() == pytest.approx(0.0 if clipped else -ratio * advantage)
+
+
+def test_without_a_dual_clip_a_bad_token_of_a_huge_ratio_has_no_cap() -> None:
+    new, old, advantage = (torch.tensor([x], dtype=torch.float64) for x in (math.log(5.0), 0.0, -1.0))
+    value, bound = policy_loss(new, old, advantage, clip_low=0.2, clip_high=0.28, clip_dual=None)
+    assert value.item() == pytest.approx(5.0) and not bound.item()
+
+
+@pytest.mark.parametrize("log_ratio", [-1e4, 1e4])
+@pytest.mark.parametrize("advantage", [-1.0, 1.0])
+def test_an_absurd_log_ratio_stays_finite(log_ratio: float, advantage: float) -> None:
+    new = torch.tensor([log_ratio], requires_grad=True)
+    value, _ = policy_loss(new, torch.zeros(1), torch.tensor([advantage]), clip_low=0.2, clip_high=0.28, clip_dual=None)
+    value.sum().backward()
+    assert torch.isfinite(value).all() and new.grad is not None and torch.isfinite(new.grad).all()
+
+
+def test_non_finite_log_probs_are_not_hidden() -> None:
+    """Detecting them is the learner's business; a loss that swallows NaN would keep it from that."""
+    value, _ = policy_loss(
+        torch.tensor([math.nan]), torch.zeros(1), torch.ones(1), clip_low=0.2, clip_high=0.28, clip_dual=3.0
+    )
+    assert torch.isnan(value).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(log_ratio=st.floats(-3, 3), advantage=st.floats(-4, 4), dual=st.sampled_from([None, 3.0]))
+def test_clipped_is_true_exactly_where_the_gradient_vanishes(
+    log_ratio: float, advantage: float, dual: float | None
+) -> None:
+    new = torch.tensor([log_ratio], dtype=torch.float64, requires_grad=True)
+    old, weight = torch.zeros(1, dtype=torch.float64), torch.tensor([advantage], dtype=torch.float64)
+    value, clipped = policy_loss(new, old, weight, clip_low=0.2, clip_high=0.28, clip_dual=dual)
+    value.sum().backward()
+    assert new.grad is not None
+    if abs(advantage) > 1e-100:  # smaller ones underflow
+        assert bool(clipped.item()) == (new.grad.item() == 0)
+
+
+def test_N2_tokens_of_a_group_without_spread_have_no_gradient() -> None:
+    new = torch.randn(8, dtype=torch.float64, requires_grad=True)
+    value, clipped = policy_loss(
+        new, torch.zeros(8, dtype=torch.float64), torch.zeros(8, dtype=torch.float64),
+        clip_low=0.2, clip_high=0.28, clip_dual=3.0,
+    )  # fmt: skip
+    value.sum().backward()
+    assert new.grad is not None and not new.grad.any() and not clipped.any()
