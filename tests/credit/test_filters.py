@@ -147,7 +147,7 @@ def test_groups_stay_whole_and_the_best_is_never_dropped(groups: list[list[float
 def test_top_p_reaches_its_share_with_as_few_groups_as_possible(groups: list[list[float]], value: float) -> None:
     section = CreditSection(filter="top_p", filter_value=value)
     by_group = scores(groups, section)
-    kept = sorted((by_group[name] for name in {t.group_id for t in filter_groups(build(groups), section).kept}))
+    kept = sorted(by_group[name] for name in {t.group_id for t in filter_groups(build(groups), section).kept})
     need = value * sum(by_group.values()) - TOP_P_EPS
     assert sum(kept) >= need - 1e-9
     assert len(kept) <= 1 or sum(kept[1:]) < need + 1e-9
