@@ -6,10 +6,12 @@ from abc import abstractmethod
 from typing import Any, ClassVar, Generic, TypeVar
 
 import gymnasium as gym
+import numpy as np
 
 from envs.splits import Split
 
 ActionT = TypeVar("ActionT")
+_CHANCE_STREAM = 0xC4A2CE
 
 
 class TextTask(gym.Env[Any, ActionT], Generic[ActionT]):
@@ -75,3 +77,17 @@ def read_options(seed: int | None, options: dict[str, Any] | None) -> tuple[Spli
     if options:
         raise ValueError(f"unknown reset option {sorted(options)[0]!r}; allowed: split, outcome_seed")
     return split, outcome_seed
+
+
+def chance_seed(outcome_seed: int) -> int:
+    """Seed of the stream that the chance inside an episode is drawn from.
+
+    Never the stream that instances are drawn from, even where the two seeds are equal: else the luck would be a
+    function of the map.
+
+    Raises:
+        ValueError: a negative seed.
+    """
+    if outcome_seed < 0:
+        raise ValueError(f"outcome_seed must be ≥ 0, got {outcome_seed}")
+    return int(np.random.SeedSequence([outcome_seed, _CHANCE_STREAM]).generate_state(1, np.uint64)[0])

@@ -1,0 +1,173 @@
+"""FrozenLake: reach the goal over slippery ice without falling into a hole."""
+
+from __future__ import annotations
+
+from copy import copy
+from functools import lru_cache
+from typing import Any, ClassVar, Literal
+
+import gymnasium as gym
+from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
+
+from envs.frozen_lake.lake import MOVES, Cell, Lake, generate_lake
+from envs.splits import Split, draw_instance
+from envs.task import TextTask, chance_seed, read_options
+
+Observation = Literal["grid", "coordinates", "both"]
+_MOVE_BY_NAME = {name.lower(): index for index, name in enumerate(MOVES)}
+_MOVE_NAMES = tuple(MOVES)
+
+
+class FrozenLakeTask(TextTask[int]):
+    """+1 at the goal, nothing else; the episode ends on the goal or in a hole. Gymnasium's dynamics.
+
+    Args:
+        size: rows and columns (≥ 2).
+        p_frozen: chance of a cell to be ice, in (0, 1]; a path to the goal is guaranteed.
+        success_rate: chance of the intended move, in (0, 1]; the rest slips to the left or right of it, evenly.
+        observation: what `describe` tells: the grid, coordinates, or both.
+        pool_size: instances per split that seeds are mapped to (seed modulo pool_size); None: no bound.
+
+    Raises:
+        ValueError: a setting out of its range.
+    """
+
+    title: ClassVar[str] = "FrozenLake"
+
+    def __init__(
+        self,
+        size: int = 4,
+        p_frozen: float = 0.9,
+        success_rate: float = 0.8,
+        observation: Observation = "both",
+        pool_size: int | None = None,
+        render_mode: str | None = "ansi",
+    ) -> None:
+        if size < 2:
+            raise ValueError(f"size must be ≥ 2, got {size}")
+        for name, value in (("p_frozen", p_frozen), ("success_rate", success_rate)):
+            if not 0 < value <= 1:
+                raise ValueError(f"{name} must be in (0, 1], got {value}")
+        if observation not in ("grid", "coordinates", "both"):
+            raise ValueError(f"observation must be grid, coordinates or both, got {observation!r}")
+        if pool_size is not None and pool_size < 1:
+            raise ValueError(f"pool_size must be ≥ 1 or None, got {pool_size}")
+        self.observation = observation
+        self.success_rate = success_rate
+        self.render_mode = render_mode
+        self.action_space = gym.spaces.Discrete(len(MOVES))
+        self.observation_space = gym.spaces.Text(4_096)
+        self._shape = (size, p_frozen)
+        self._pool_size = pool_size
+        self._lake: Lake | None = None
+        self._dynamics: FrozenLakeEnv | None = None
+
+    @property
+    def lake(self) -> Lake:
+        """The current map. Raises ResetNeeded before the first reset."""
+        if self._lake is None:
+            raise gym.error.ResetNeeded("call reset() first")
+        return self._lake
+
+    @property
+    def player(self) -> Cell:
+        """Where the player stands."""
+        return divmod(int(self._running.s), self.lake.size)
+
+    @property
+    def _running(self) -> FrozenLakeEnv:
+        if self._dynamics is None:
+            raise gym.error.ResetNeeded("call reset() first")
+        return self._dynamics
+
+    def rules(self) -> str:
+        """The task in words."""
+        symbols = "P player, _ ice, O hole, G goal, X player in a hole, √ player on the goal"
+        where = "Coordinates are row column, counted from 0 at the top left"
+        told = {"grid": symbols, "coordinates": where, "both": f"{symbols}. {where}"}
+        slips = (
+            "Moves go where you want"
+            if self.success_rate == 1
+            else f"A move goes where you want with a chance of {self.success_rate:.0%}, else it slips sideways"
+        )
+        return (
+            "You walk over a frozen lake: reach the goal and do not fall into a hole. "
+            f"{slips}; the edge holds you back. {told[self.observation]}. Actions: {', '.join(MOVES)}. "
+            "The goal gives 1; a hole ends the game with nothing."
+        )
+
+    def describe(self) -> str:
+        """The state in the chosen observation form."""
+        parts = {"grid": [self.lake.grid(self.player)], "coordinates": [self.lake.coordinates(self.player)]}
+        parts["both"] = parts["grid"] + parts["coordinates"]
+        return "\n".join(parts[self.observation])
+
+    def describe_positions(self) -> str:
+        """The coordinate form on one line, whatever the observation."""
+        return self.lake.coordinates(self.player).replace("\n", " ")
+
+    def path_cells(self, plan: list[str]) -> list[Cell]:
+        """The cells that `plan` enters from here, as if moves were certain."""
+        cells, cell = [], self.player
+        for move in plan:
+            cell = self.lake.moved(cell, move)
+            cells.append(cell)
+        return cells
+
+    def parse_action(self, text: str) -> int | None:
+        """Left, Down, Right or Up, in any case."""
+        return _MOVE_BY_NAME.get(text.strip().lower())
+
+    def legal_actions(self) -> list[str]:
+        """All four: a move against the edge is legal and stays, unless it slips."""
+        return list(MOVES)
+
+    @property
+    def success(self) -> bool:
+        """The player stands on the goal."""
+        return self.player == self.lake.goal
+
+    @property
+    def instance_key(self) -> str:
+        """The map in Gymnasium's letters."""
+        return "\n".join(self.lake.rows())
+
+    def solve(self) -> list[str] | None:
+        """A shortest path from here that avoids holes, as if moves were certain; None in a hole."""
+        path = None if self.player in self.lake.holes else self.lake.shortest_path(self.player)
+        return None if path is None else list(path)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Draws the map that (seed, split) names; `outcome_seed` decides the slips. Without seeds: `np_random`."""
+        super().reset(seed=seed)
+        split, outcome_seed = read_options(seed, options)
+        if seed is None:
+            seed = int(self.np_random.integers(2**31))
+        if outcome_seed is None:
+            outcome_seed = int(self.np_random.integers(2**31))
+        if self._pool_size is not None:
+            seed %= self._pool_size
+        self._lake = _lake_of(seed, split, *self._shape)
+        # The transition table costs more than an episode; a shallow copy shares it but has its own position and luck.
+        self._dynamics = copy(_dynamics_of(self.lake, self.success_rate))
+        self._dynamics.reset(seed=chance_seed(outcome_seed))
+        return self.describe(), {"instance_key": self.instance_key}
+
+    def step(self, action: int) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """One move. Raises ValueError for an action outside 0…3."""
+        if not 0 <= int(action) < len(_MOVE_NAMES):
+            raise ValueError(f"action must be 0…3 ({', '.join(_MOVE_NAMES)}), got {action}")
+        _, reward, terminated, _, _ = self._running.step(int(action))
+        return self.describe(), float(reward), bool(terminated), False, {}
+
+
+@lru_cache(maxsize=16_384)
+def _lake_of(seed: int, split: Split, size: int, p_frozen: float) -> Lake:
+    return draw_instance(
+        seed, split, lambda rng: generate_lake(rng, size, p_frozen), lambda lake: "\n".join(lake.rows())
+    )
+
+
+@lru_cache(maxsize=1_024)
+def _dynamics_of(lake: Lake, success_rate: float) -> FrozenLakeEnv:
+    return FrozenLakeEnv(desc=lake.rows(), is_slippery=success_rate < 1, success_rate=success_rate)
