@@ -1,0 +1,264 @@
+"""Continuous batched decoding with transformers, for any causal LM with the Cache and attention interfaces.
+
+Every episode keeps its row of the KV cache between turns, so a turn costs its new tokens only. Requests join and leave
+the batch at any step; prefills are batched, because a forward pass costs much the same for one row as for many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from rllib_ragen.models.attention import ATTENTION, additive_mask
+from rllib_ragen.rollout.engines.base import Engine, EngineFailure, check_weights
+from rllib_ragen.rollout.engines.ragged_cache import RaggedCache, Window
+from rllib_ragen.rollout.engines.requests import Request, Rows, sampling_tensors
+from rllib_ragen.rollout.engines.sampling import sample_tokens
+from rllib_ragen.types import Sampled, Sampling
+
+Result = tuple[int, Sampled | EngineFailure]
+
+_WAITING_SHARE = 8
+"""Prefill as soon as one in so many live requests waits for it."""
+_DENSE_SHARE = 0.7
+"""From this share of live rows on, computing the idle ones too is cheaper than gathering the live ones' keys."""
+
+
+class HFEngine(Engine):
+    """Samples with a transformers model in this process, on the model's device.
+
+    The model may be shared with a learner: call `weights_changed` after each update then, instead of `load_weights`.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        *,
+        max_context: int,
+        max_rows: int = 128,
+        prefill_tokens: int = 8192,
+        version: int = 0,
+    ) -> None:
+        """Takes `model`, switched to this project's attention, and plans its cache (allocated at first use).
+
+        Args:
+            model: a causal LM; set to evaluation mode while it samples, then restored.
+            max_context: tokens of prompt and reply of one episode; at most the model's length.
+            max_rows: episodes decoded at once; further requests wait.
+            prefill_tokens: padded tokens of one prefill pass.
+            version: policy version of the weights as they are.
+
+        Raises:
+            ValueError: the model cannot be served by this engine, or max_context exceeds its length.
+        """
+        _check_servable(model, max_context)
+        model.set_attn_implementation(ATTENTION)
+        self.model = model
+        self.version = version
+        self.max_context = max_context
+        self.prefill_tokens = prefill_tokens
+        self._vocab = model.get_input_embeddings().weight.shape[0]
+        self._cache = RaggedCache(model.config.get_text_config().num_hidden_layers, max_rows, max_context)
+        self._rows = Rows(max_rows)
+        self._waiting: dict[int, Request] = {}
+        self._decoding: dict[int, Request] = {}
+        self._rejected: list[Result] = []
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model lives."""
+        return self.model.device
+
+    def add(self, key: int, prompt_ids: Sequence[int], sampling: Sampling) -> None:
+        if key in self._waiting or key in self._decoding:
+            raise ValueError(f"episode {key} already has a request in flight")
+        prompt = [int(token) for token in prompt_ids]
+        room = self.max_context - len(prompt)
+        error = ""
+        if not prompt or min(prompt) < 0 or max(prompt) >= self._vocab:
+            error = f"the prompt is empty or holds a token id outside 0…{self._vocab - 1}"
+        elif min(room, sampling.max_tokens) < 1:
+            error = f"no room for a reply: prompt {len(prompt)}, max_context {self.max_context} tokens"
+        if error:
+            self._rejected.append((key, EngineFailure(error)))
+        else:
+            self._waiting[key] = Request.make(key, prompt, sampling, room)
+
+    def poll(self) -> list[Result]:
+        results, self._rejected = self._rejected, []
+        with _evaluating(self.model), torch.no_grad():
+            while not results and (self._waiting or self._decoding):
+                waits_long = len(self._waiting) * _WAITING_SHARE >= len(self._waiting) + len(self._decoding)
+                admitted = self._admit() if waits_long else []
+                results = self._prefill(admitted) if admitted else self._decode()
+        return results
+
+    def forget(self, key: int) -> None:
+        self._waiting.pop(key, None)
+        self._decoding.pop(key, None)
+        self._rejected = [result for result in self._rejected if result[0] != key]
+        self._rows.release(key)
+
+    def load_weights(self, named: Mapping[str, Tensor], version: int) -> None:
+        if self._waiting or self._decoding:
+            raise RuntimeError("weights cannot change while requests are in flight: reset() or poll() first")
+        state = self.model.state_dict()
+        tied = {name for name, tensor in state.items() if _is_alias(name, tensor, state)}
+        check_weights(named, {name: tensor.shape for name, tensor in state.items()}, tied)
+        with torch.no_grad():
+            for name, tensor in named.items():
+                state[name].copy_(tensor)
+        self.weights_changed(version)
+
+    def weights_changed(self, version: int) -> None:
+        """The (shared) model's weights have been updated in place: drops every cache and takes the new version."""
+        if self._waiting or self._decoding:
+            raise RuntimeError("weights cannot change while requests are in flight: reset() or poll() first")
+        self._rows.release_all()
+        self.version = version
+
+    def reset(self) -> None:
+        self._waiting.clear()
+        self._decoding.clear()
+        self._rejected.clear()
+        self._rows.release_all()
+
+    def close(self) -> None:
+        self.reset()
+        del self._cache
+
+    def _admit(self) -> list[Request]:
+        """Waiting requests that have, or now get, a row: shortest new part first, so that batches pad little."""
+        admitted = []
+        for request in list(self._waiting.values()):
+            if self._rows.assign(request, busy=self._decoding.keys() | self._waiting.keys()):
+                admitted.append(self._waiting.pop(request.key))
+                self._decoding[request.key] = request
+        return sorted(admitted, key=lambda request: len(request.prompt) - request.cached)
+
+    def _prefill(self, requests: list[Request]) -> list[Result]:
+        results: list[Result] = []
+        while requests:
+            count = 1
+            while count < len(requests) and (count + 1) * requests[count].num_new <= self.prefill_tokens:
+                count += 1
+            batch, requests = requests[:count], requests[count:]
+            results += self._advance(batch, *self._prefill_pass(batch))
+        return results
+
+    def _prefill_pass(self, batch: list[Request]) -> tuple[Tensor, None]:
+        """One pass over the new tokens of `batch`, right-aligned, so that the last column is every row's last token."""
+        width = max(request.num_new for request in batch)
+        tokens = torch.zeros(len(batch), width, dtype=torch.int64)
+        positions = torch.zeros(len(batch), width, dtype=torch.int64)
+        real = torch.zeros(len(batch), width, dtype=torch.bool)
+        for i, request in enumerate(batch):
+            start = width - request.num_new
+            tokens[i, start:] = torch.tensor(request.prompt[request.cached :])
+            positions[i, start:] = torch.arange(request.cached, len(request.prompt))
+            real[i, start:] = True
+        batch_index, query_index = real.nonzero(as_tuple=True)
+        rows = torch.tensor([request.row for request in batch])
+        window = self._window(rows, len(batch), batch_index, query_index, rows[batch_index], positions[real])
+        return self._forward(tokens, positions, window), None
+
+    def _decode(self) -> list[Result]:
+        batch = sorted(self._decoding.values(), key=lambda request: request.row)
+        row_list = [request.row for request in batch]
+        top = row_list[-1] + 1
+        rows = torch.tensor(row_list)
+        dense = len(batch) >= _DENSE_SHARE * top
+        where = rows if dense else torch.arange(len(batch))
+        size = top if dense else len(batch)
+        tokens = torch.zeros(size, dtype=torch.int64)
+        positions = torch.zeros(size, dtype=torch.int64)
+        tokens[where] = torch.tensor([request.tokens[-1] for request in batch])
+        position = torch.tensor([request.length - 1 for request in batch])
+        positions[where] = position
+        query_index = torch.zeros_like(rows)
+        window = self._window(None if dense else rows, size, where, query_index, rows, position)
+        logits = self._forward(tokens[:, None], positions[:, None], window)
+        return self._advance(batch, logits, where if dense and size != len(batch) else None)
+
+    def _window(
+        self, rows: Tensor | None, size: int, batch: Tensor, query: Tensor, cache_row: Tensor, position: Tensor
+    ) -> Window:
+        on = self.device
+        index = [tensor.to(on) for tensor in (batch, query, cache_row, position)]
+        return Window(None if rows is None else rows.to(on), size, int(position.max()) + 1, *index)
+
+    def _forward(self, tokens: Tensor, positions: Tensor, window: Window) -> Tensor:
+        """Logits [B, V] of the last column. Key j is visible to a query at position p if j ≤ p."""
+        self._cache.set_window(window)
+        positions = positions.to(self.device)
+        visible = torch.arange(window.num_keys, device=self.device) <= positions[:, None, :, None]
+        output = self.model(
+            input_ids=tokens.to(self.device),
+            attention_mask=additive_mask(visible, self.model.dtype),
+            position_ids=positions,
+            past_key_values=self._cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        return output.logits[:, -1].float()
+
+    def _advance(self, batch: list[Request], logits: Tensor, where: Tensor | None) -> list[Result]:
+        """Samples the next token of each request; returns those that have ended."""
+        if where is not None:
+            logits = logits[where.to(logits.device)]
+        tokens, logprobs = sample_tokens(logits, sampling_tensors(batch, logits.device))
+        results: list[Result] = []
+        for request, token, logprob in zip(batch, tokens.tolist(), logprobs.tolist(), strict=True):
+            if logprob != logprob:
+                self._fail(request)
+                results.append((request.key, EngineFailure("the model gave non-finite logits")))
+            elif request.push(token, logprob):
+                del self._decoding[request.key]
+                self._rows.keep(request)
+                results.append((request.key, request.sampled(self.version)))
+        return results
+
+    def _fail(self, request: Request) -> None:
+        """Drops a request whose row may hold non-finite keys."""
+        del self._decoding[request.key]
+        self._cache.clear_row(request.row)
+        self._rows.release(request.key)
+
+
+def _check_servable(model: PreTrainedModel, max_context: int) -> None:
+    config = model.config.get_text_config()
+    name = type(model).__name__
+    limit = getattr(config, "max_position_embeddings", None)
+    if limit is not None and max_context > limit:
+        raise ValueError(f"max_context_tokens {max_context} exceeds the model's length of {limit}")
+    if model.config.is_encoder_decoder or not getattr(model, "_supports_attention_backend", False):
+        raise ValueError(f"the hf engine cannot serve {name}: no causal LM with the attention interface")
+    odd = set(getattr(config, "layer_types", None) or []) - {"full_attention", "sliding_attention"}
+    if odd:
+        raise ValueError(f"the hf engine cannot serve {name}: it has {sorted(odd)[0]} layers")
+    windowed = "sliding_attention" in (getattr(config, "layer_types", None) or ["sliding_attention"])
+    window = getattr(config, "sliding_window", None)
+    if windowed and window is not None and window < max_context:
+        raise ValueError(f"the hf engine cannot serve {name} beyond its sliding window of {window} tokens")
+
+
+def _is_alias(name: str, tensor: Tensor, state: Mapping[str, Tensor]) -> bool:
+    """Whether another entry of `state` shares this one's memory."""
+    return any(other != name and tensor.data_ptr() == twin.data_ptr() for other, twin in state.items())
+
+
+@contextmanager
+def _evaluating(model: PreTrainedModel) -> Iterator[None]:
+    """Evaluation mode (no dropout) inside, the mode as it was afterwards."""
+    training = model.training
+    if training:
+        model.eval()
+    try:
+        yield
+    finally:
+        if training:
+            model.train()

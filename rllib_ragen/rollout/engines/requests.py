@@ -1,0 +1,130 @@
+"""Bookkeeping of the hf engine: one request's state, and which episode owns which row of the cache."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from rllib_ragen.rollout.engines.sampling import SamplingTensors
+from rllib_ragen.types import Sampled, Sampling
+
+
+@dataclass
+class Request:
+    """One reply in the making."""
+
+    key: int
+    prompt: list[int]
+    sampling: Sampling
+    max_new: int
+    """Tokens it may take: what was asked, and what fits."""
+    uniforms: npt.NDArray[np.float64]
+    """[max_new] drawn from the request's own seed, one per token."""
+    row: int = -1
+    cached: int = 0
+    """Leading prompt tokens whose keys the row already holds."""
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+
+    @classmethod
+    def make(cls, key: int, prompt: list[int], sampling: Sampling, room: int) -> Request:
+        """A request with its random numbers drawn."""
+        max_new = min(sampling.max_tokens, room)
+        return cls(key, prompt, sampling, max_new, np.random.default_rng(sampling.seed).random(max_new))
+
+    @property
+    def num_new(self) -> int:
+        """Prompt tokens to prefill."""
+        return len(self.prompt) - self.cached
+
+    @property
+    def length(self) -> int:
+        """Tokens of prompt and reply so far."""
+        return len(self.prompt) + len(self.tokens)
+
+    def push(self, token: int, logprob: float) -> bool:
+        """Takes a sampled token; whether the reply has ended."""
+        self.tokens.append(token)
+        self.logprobs.append(logprob)
+        return token in self.sampling.stop_token_ids or len(self.tokens) >= self.max_new
+
+    def sampled(self, version: int) -> Sampled:
+        """The finished reply."""
+        finished = self.tokens[-1] in self.sampling.stop_token_ids
+        return Sampled(self.tokens, self.logprobs, finished, version)
+
+
+def sampling_tensors(batch: Sequence[Request], device: torch.device) -> SamplingTensors:
+    """The settings of the next token of each request."""
+    settings = [request.sampling for request in batch]
+    columns = (
+        torch.tensor([s.temperature for s in settings], dtype=torch.float32),
+        torch.tensor([s.top_p for s in settings], dtype=torch.float32),
+        torch.tensor([s.top_k for s in settings], dtype=torch.int64),
+        torch.tensor([r.uniforms[len(r.tokens)] for r in batch], dtype=torch.float64),
+    )
+    return SamplingTensors(*(column.to(device) for column in columns))
+
+
+@dataclass
+class _Owner:
+    row: int
+    token_ids: list[int] = field(default_factory=list)
+    """Tokens whose keys the row holds."""
+
+
+class Rows:
+    """Which episode owns which cache row. Idle episodes keep theirs until another one needs it (oldest first)."""
+
+    def __init__(self, count: int) -> None:
+        self._free = list(range(count))
+        self._owners: dict[int, _Owner] = {}
+
+    def assign(self, request: Request, busy: Collection[int]) -> bool:
+        """Gives `request` a row and tells it how much of its prompt is cached there; False if all rows are busy."""
+        owner = self._owners.pop(request.key, None) or self._new_owner(busy)
+        if owner is None:
+            return False
+        self._owners[request.key] = owner
+        request.row = owner.row
+        # The last prompt token is always computed: its logits are wanted.
+        request.cached = min(_common_prefix(owner.token_ids, request.prompt), len(request.prompt) - 1)
+        return True
+
+    def keep(self, request: Request) -> None:
+        """The reply is complete: its row holds all but the last token, which was never fed."""
+        owner = self._owners.pop(request.key)
+        owner.token_ids = request.prompt + request.tokens[:-1]
+        self._owners[request.key] = owner
+
+    def release(self, key: int) -> None:
+        """Frees the row of `key`, if it has one."""
+        owner = self._owners.pop(key, None)
+        if owner is not None:
+            heapq.heappush(self._free, owner.row)
+
+    def release_all(self) -> None:
+        """Frees every row."""
+        for key in list(self._owners):
+            self.release(key)
+
+    def _new_owner(self, busy: Collection[int]) -> _Owner | None:
+        if not self._free:
+            idle = next((key for key in self._owners if key not in busy), None)
+            if idle is None:
+                return None
+            self.release(idle)
+        return _Owner(heapq.heappop(self._free))
+
+
+def _common_prefix(left: list[int], right: list[int]) -> int:
+    """Length of the longest common prefix."""
+    limit = min(len(left), len(right))
+    if left[:limit] == right[:limit]:
+        return limit
+    return next(i for i in range(limit) if left[i] != right[i])
