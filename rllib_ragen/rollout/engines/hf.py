@@ -6,6 +6,7 @@ the batch at any step; prefills are batched, because a forward pass costs much t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -61,7 +62,7 @@ class HFEngine(Engine):
         self.version = version
         self.max_context = max_context
         self.prefill_tokens = prefill_tokens
-        self._vocab = model.get_input_embeddings().weight.shape[0]
+        self._vocab = int(model.config.get_text_config().vocab_size)
         self._cache = RaggedCache(model.config.get_text_config().num_hidden_layers, max_rows, max_context)
         self._rows = Rows(max_rows)
         self._waiting: dict[int, Request] = {}
@@ -213,7 +214,7 @@ class HFEngine(Engine):
         tokens, logprobs = sample_tokens(logits, sampling_tensors(batch, logits.device))
         results: list[Result] = []
         for request, token, logprob in zip(batch, tokens.tolist(), logprobs.tolist(), strict=True):
-            if logprob != logprob:
+            if not math.isfinite(logprob):
                 self._fail(request)
                 results.append((request.key, EngineFailure("the model gave non-finite logits")))
             elif request.push(token, logprob):
@@ -239,7 +240,7 @@ def _check_servable(model: PreTrainedModel, max_context: int) -> None:
         raise ValueError(f"the hf engine cannot serve {name}: no causal LM with the attention interface")
     odd = set(getattr(config, "layer_types", None) or []) - {"full_attention", "sliding_attention"}
     if odd:
-        raise ValueError(f"the hf engine cannot serve {name}: it has {sorted(odd)[0]} layers")
+        raise ValueError(f"the hf engine cannot serve {name}: it has {min(odd)} layers")
     windowed = "sliding_attention" in (getattr(config, "layer_types", None) or ["sliding_attention"])
     window = getattr(config, "sliding_window", None)
     if windowed and window is not None and window < max_context:

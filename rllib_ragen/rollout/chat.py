@@ -1,0 +1,186 @@
+"""Chat templates as token deltas: what a context starts with, and what it gains after each reply.
+
+Earlier turns are never rendered again. What follows a reply is found by rendering a stand-in reply once, cutting behind
+it and tokenising the rest on its own, so that no template can rewrite sampled tokens (drop a `<think>`, merge messages)
+and no token can merge over the seam between reply and prompt.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import TemplateError
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+_MARK = "RAGENSTANDIN"
+_THINK = "<think>"
+_CACHE = 4096
+
+
+class ChatFormat:
+    """One tokenizer's chat template, ready for token-exact multi-turn rollouts.
+
+    `stop_token_ids` end a reply: the template's end-of-turn token, the tokenizer's and the generation config's EOS.
+    `reply_prefix` is what the prompt already says of the reply; it is never trained, and `reply_text` puts it back.
+    """
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        reply_prefix: str = "",
+        extra_stop_ids: Sequence[int] = (),
+        template_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Reads the template's habits off a stand-in conversation.
+
+        Args:
+            tokenizer: any transformers tokenizer with a chat template.
+            reply_prefix: text every reply must start with, such as `<think>`. A template whose own prompt ends with
+                `<think>` needs none: it is noticed.
+            extra_stop_ids: further stop tokens, such as a generation config's EOS list.
+            template_kwargs: variables of the template (`enable_thinking`, `date_string` …).
+
+        Raises:
+            ValueError: no chat template, or one that cannot hold a user–assistant–user conversation.
+        """
+        if not tokenizer.chat_template:
+            raise ValueError(f"the tokenizer {tokenizer.name_or_path!r} has no chat template")
+        self.tokenizer = tokenizer
+        self._kwargs = dict(template_kwargs or {})
+        self._special = _special_pattern(tokenizer)
+        self._takes_system = self._system_is_kept()
+        opening = self._render([{"role": "user", "content": _MARK}])
+        built_in = _THINK if opening.rstrip().endswith(_THINK) else ""
+        self.reply_prefix = reply_prefix or built_in
+        self._prompt_suffix = reply_prefix if reply_prefix and reply_prefix != built_in else ""
+        self.end_of_turn_id = self._find_end_of_turn()
+        stops = [self.end_of_turn_id, tokenizer.eos_token_id, *extra_stop_ids]
+        self.stop_token_ids = tuple(dict.fromkeys(token for token in stops if token is not None))
+        if not self.stop_token_ids:
+            raise ValueError("neither the chat template nor the tokenizer names an end-of-turn token")
+        self._first = lru_cache(_CACHE)(self._encode_first)
+        self._next = lru_cache(_CACHE)(self._encode_next)
+
+    @classmethod
+    def from_folder(cls, path: str | Path, *, reply_prefix: str = "", **template_kwargs: Any) -> ChatFormat:
+        """The format of a model folder, with the stop tokens of its generation_config.json.
+
+        Raises:
+            ValueError: no such folder, no tokenizer in it, or no usable chat template.
+        """
+        folder = Path(path)
+        if not folder.is_dir():
+            raise ValueError(f"model folder {str(path)!r} does not exist")
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+        except (OSError, ValueError, KeyError) as error:
+            raise ValueError(f"model folder {str(path)!r} has no usable tokenizer: {_first_line(error)}") from None
+        stops = _generation_stops(folder / "generation_config.json")
+        return cls(tokenizer, reply_prefix=reply_prefix, extra_stop_ids=stops, template_kwargs=template_kwargs)
+
+    def first_prompt(self, system: str, user: str) -> list[int]:
+        """Token ids of the whole first prompt. A template without a system role gets `system` atop the user message."""
+        return list(self._first(system, user))
+
+    def next_prompt(self, user: str, finished: bool, stop_id: int | None = None) -> list[int]:
+        """What the context gains after a reply: everything up to the model's next token.
+
+        Args:
+            user: the next user message.
+            finished: whether the reply ended with a stop token, which then is in the context already. Otherwise the
+                end of turn is part of what this returns.
+            stop_id: which stop token was sampled; default: the template's own.
+        """
+        has_end = finished and stop_id in (None, self.end_of_turn_id)
+        return list(self._next(user)[1 if has_end else 0])
+
+    def reply_text(self, token_ids: Sequence[int]) -> str:
+        """A reply for the environment and for people: no stop token at its end, the reply prefix back in front."""
+        ids = list(token_ids)
+        if ids and ids[-1] in self.stop_token_ids:
+            ids.pop()
+        text = self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        assert isinstance(text, str)
+        return self.reply_prefix + text
+
+    def _encode_first(self, system: str, user: str) -> tuple[int, ...]:
+        messages = [{"role": "user", "content": self._disarm(user)}]
+        if system and self._takes_system:
+            messages.insert(0, {"role": "system", "content": self._disarm(system)})
+        elif system:
+            messages[0]["content"] = f"{self._disarm(system)}\n\n{messages[0]['content']}"
+        return self._encode(self._render(messages) + self._prompt_suffix)
+
+    def _encode_next(self, user: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """(delta with the end of turn, delta after it). Without an end-of-turn token both are the same."""
+        ids = self._encode(self._tail(self._disarm(user)) + self._prompt_suffix)
+        end = ids.index(self.end_of_turn_id) + 1 if self.end_of_turn_id is not None else 0
+        return ids, ids[end:]
+
+    def _encode(self, text: str) -> tuple[int, ...]:
+        return tuple(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def _render(self, messages: list[dict[str, str]]) -> str:
+        try:
+            text = self.tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True, **self._kwargs
+            )
+        except TemplateError as error:
+            raise ValueError(f"the chat template refuses the conversation: {_first_line(error)}") from None
+        assert isinstance(text, str)
+        return text
+
+    def _tail(self, user: str) -> str:
+        """What the template puts behind a reply when `user` is said next."""
+        roles = ("user", "assistant", "user")
+        text = self._render([{"role": r, "content": c} for r, c in zip(roles, ("Hello", _MARK, user), strict=True)])
+        if text.count(_MARK) != 1:
+            raise ValueError("the chat template does not show an assistant's message exactly once")
+        return text.split(_MARK)[1]
+
+    def _system_is_kept(self) -> bool:
+        """Whether the template has a system role: some refuse it, some drop it silently."""
+        messages = [{"role": "system", "content": _MARK}, {"role": "user", "content": "Hello"}]
+        try:
+            return _MARK in self._render(messages)
+        except ValueError:
+            return False
+
+    def _find_end_of_turn(self) -> int | None:
+        """The special token right behind a reply, or None if the template closes turns with plain text."""
+        added = self.tokenizer.added_tokens_decoder
+        for token in self._encode(self._tail("Hello")):
+            if token in added:
+                return token
+            if str(self.tokenizer.decode([token])).strip():
+                return None
+        return None
+
+    def _disarm(self, text: str) -> str:
+        """Breaks special tokens in what an environment or another agent says, so that none of it can end a turn."""
+        return self._special.sub(lambda match: f"{match[0][0]} {match[0][1:]}", text) if self._special else text
+
+
+def _special_pattern(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str] | None:
+    """Matches the texts of control tokens. One-character ones cannot be broken and are left alone."""
+    texts = {token.content for token in tokenizer.added_tokens_decoder.values() if token.special}
+    texts = {text for text in texts if len(text) > 1}
+    return re.compile("|".join(re.escape(text) for text in sorted(texts, key=len, reverse=True))) if texts else None
+
+
+def _generation_stops(path: Path) -> list[int]:
+    """EOS ids of a generation config; empty if there is none."""
+    if not path.is_file():
+        return []
+    eos = json.loads(path.read_text()).get("eos_token_id")
+    return [int(token) for token in (eos if isinstance(eos, list) else [eos]) if token is not None]
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]

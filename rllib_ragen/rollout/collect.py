@@ -1,0 +1,226 @@
+"""Continuous rollouts: each finished reply goes through its environment and comes back as the next request at once."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from envs.text import TextEnv
+from rllib_ragen.rollout.chat import ChatFormat
+from rllib_ragen.rollout.context import Context
+from rllib_ragen.rollout.engines.base import Engine, EngineFailure
+from rllib_ragen.rollout.env_pool import EnvPool, EnvSlot
+from rllib_ragen.types import Sampled, Sampling, StopReason, Trajectory
+
+_GRACE_S = 0.005
+"""Environments that answer within this time never wait for a step of the engine."""
+
+
+@dataclass(frozen=True)
+class EpisodeSpec:
+    """What makes an episode what it is: task instance, luck inside it, and the sampler's luck."""
+
+    group_id: str
+    env_seed: int
+    outcome_seed: int
+    sampling_seed: int
+    split: str = "train"
+
+
+def collect(
+    specs: Sequence[EpisodeSpec],
+    *,
+    engine: Engine,
+    chat: ChatFormat,
+    make_env: Callable[[], TextEnv] | EnvPool,
+    sampling: Sampling,
+    max_context_tokens: int,
+    max_concurrent: int = 128,
+    env_timeout_s: float | None = None,
+) -> list[Trajectory]:
+    """Plays one episode per spec.
+
+    An environment that raises or takes too long ends its own episode as ENV_ERROR, a failed request its own as
+    ENGINE_ERROR, a context without room for one more token as CONTEXT_FULL; the others go on.
+
+    Args:
+        specs: the episodes.
+        engine: samples; has no request in flight, before and after.
+        chat: turns messages into tokens.
+        make_env: makes one environment, closed at the end; or a pool, which stays its owner's. Environments are
+            reused from episode to episode.
+        sampling: of every reply. Its seed is replaced by one per turn, derived from the spec's sampling_seed.
+        max_context_tokens: of prompts and replies of one episode.
+        max_concurrent: episodes in flight.
+        env_timeout_s: longest reset or step; None: no limit, and no threads. A pool must have been made `threaded`
+            for a limit to be kept.
+
+    Returns:
+        Trajectories in the order of `specs`.
+
+    Raises:
+        EngineDead: the engine is gone; nothing of the batch is returned.
+    """
+    pool = make_env if isinstance(make_env, EnvPool) else EnvPool(make_env, threaded=env_timeout_s is not None)
+    collector = _Collector(engine, chat, pool, sampling, max_context_tokens, env_timeout_s)
+    try:
+        return collector.run(specs, max_concurrent)
+    except BaseException:
+        engine.reset()
+        raise
+    finally:
+        collector.abandon_envs()
+        if pool is not make_env:
+            pool.close()
+
+
+@dataclass
+class _Episode:
+    key: int
+    spec: EpisodeSpec
+    context: Context
+    slot: EnvSlot
+    trajectory: Trajectory
+
+
+@dataclass
+class _Pending:
+    """An episode that waits for its environment."""
+
+    episode: _Episode
+    future: Future[Any]
+    resume: Callable[[_Episode, Any], None]
+    deadline: float
+
+
+@dataclass
+class _Collector:
+    engine: Engine
+    chat: ChatFormat
+    pool: EnvPool
+    sampling: Sampling
+    max_context_tokens: int
+    env_timeout_s: float | None
+    requested: dict[int, _Episode] = field(default_factory=dict)
+    pending: dict[int, _Pending] = field(default_factory=dict)
+    done: dict[int, Trajectory] = field(default_factory=dict)
+
+    def run(self, specs: Sequence[EpisodeSpec], max_concurrent: int) -> list[Trajectory]:
+        queue = deque(enumerate(specs))
+        while len(self.done) < len(specs):
+            while queue and len(self.requested) + len(self.pending) < max_concurrent:
+                self._start(*queue.popleft())
+            self._settle_envs(_GRACE_S if self.requested else 1.0)
+            if self.requested:
+                for key, result in self.engine.poll():
+                    self._on_reply(self.requested.pop(key), result)
+        return [self.done[key] for key in range(len(specs))]
+
+    def abandon_envs(self) -> None:
+        """Closes the environments of unfinished episodes (after an exception)."""
+        for episode in [*self.requested.values(), *(waiting.episode for waiting in self.pending.values())]:
+            episode.slot.close()
+
+    def _start(self, key: int, spec: EpisodeSpec) -> None:
+        trajectory = Trajectory(spec.group_id, spec.env_seed, spec.outcome_seed)
+        episode = _Episode(key, spec, Context(self.chat), self.pool.borrow(), trajectory)
+        self._ask_env(episode, lambda env: _reset(env, spec), self._on_reset)
+
+    def _ask_env(
+        self, episode: _Episode, call: Callable[[TextEnv], Any], resume: Callable[[_Episode, Any], None]
+    ) -> None:
+        limit = math.inf if self.env_timeout_s is None else self.env_timeout_s
+        waiting = _Pending(episode, episode.slot.call(call), resume, time.monotonic() + limit)
+        self.pending[episode.key] = waiting
+
+    def _settle_envs(self, patience_s: float) -> None:
+        """Resumes episodes whose environment has answered; ends those whose time is up."""
+        if not self.pending:
+            return
+        futures = {waiting.future for waiting in self.pending.values()}
+        # With nothing for the engine to do, the first answer is worth resuming for.
+        wait(futures, patience_s, FIRST_COMPLETED if not self.requested else ALL_COMPLETED)
+        now = time.monotonic()
+        for key, waiting in list(self.pending.items()):
+            if waiting.future.done():
+                del self.pending[key]
+                self._resume(waiting)
+            elif now > waiting.deadline:
+                del self.pending[key]
+                error = f"the environment took longer than {self.env_timeout_s:g} s"
+                self._finish(waiting.episode, StopReason.ENV_ERROR, error=error)
+
+    def _resume(self, waiting: _Pending) -> None:
+        error = waiting.future.exception()
+        if error is None:
+            waiting.resume(waiting.episode, waiting.future.result())
+        else:
+            text = f"{type(error).__name__}: {error}"
+            self._finish(waiting.episode, StopReason.ENV_ERROR, error=text)
+
+    def _on_reset(self, episode: _Episode, answer: tuple[str, str]) -> None:
+        episode.context.first(*answer)
+        self._request(episode)
+
+    def _request(self, episode: _Episode) -> None:
+        room = self.max_context_tokens - len(episode.context.token_ids)
+        if room < 1:
+            self._finish(episode, StopReason.CONTEXT_FULL)
+            return
+        seed = turn_seed(episode.spec.sampling_seed, len(episode.trajectory.turns))
+        sampling = replace(self.sampling, max_tokens=min(room, self.sampling.max_tokens), seed=seed)
+        self.engine.add(episode.key, episode.context.token_ids, sampling)
+        self.requested[episode.key] = episode
+
+    def _on_reply(self, episode: _Episode, result: Sampled | EngineFailure) -> None:
+        if isinstance(result, EngineFailure):
+            self._finish(episode, StopReason.ENGINE_ERROR, error=result.error)
+            return
+        turn = episode.context.reply(result)
+        episode.trajectory.turns.append(turn)
+        if not np.isfinite(turn.logprobs).all():
+            self._finish(episode, StopReason.ENGINE_ERROR, error="the engine gave non-finite log-probs")
+            return
+        self._ask_env(episode, lambda env: env.step(turn.reply), self._on_step)
+
+    def _on_step(self, episode: _Episode, answer: tuple[str, float, bool, bool, dict[str, Any]]) -> None:
+        message, reward, terminated, truncated, info = answer
+        turn = episode.trajectory.turns[-1]
+        if not math.isfinite(reward):
+            self._finish(episode, StopReason.ENV_ERROR, error=f"the environment gave a reward of {reward}")
+            return
+        turn.reward, turn.valid, turn.num_actions = float(reward), bool(info["valid"]), len(info["actions"])
+        if terminated or truncated:
+            episode.trajectory.success = bool(info["success"])
+            self._finish(episode, StopReason(info["stop_reason"]))
+            return
+        episode.context.next(message)
+        self._request(episode)
+
+    def _finish(self, episode: _Episode, reason: StopReason, error: str = "") -> None:
+        episode.trajectory.stop_reason, episode.trajectory.error = reason, error
+        self.engine.forget(episode.key)
+        self.done[episode.key] = episode.trajectory
+        if reason is StopReason.ENV_ERROR:
+            # Its state is unknown, and it may still be busy.
+            episode.slot.close()
+        else:
+            self.pool.give_back(episode.slot)
+
+
+def turn_seed(sampling_seed: int, turn: int) -> int:
+    """The sampling seed of one turn: 63 bits, independent from turn to turn and from spec to spec."""
+    return int(np.random.SeedSequence((sampling_seed, turn)).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def _reset(env: TextEnv, spec: EpisodeSpec) -> tuple[str, str]:
+    """Starts the episode; its (system message, first user message)."""
+    message, _ = env.reset(seed=spec.env_seed, options={"split": spec.split, "outcome_seed": spec.outcome_seed})
+    return env.system_prompt, message

@@ -1,0 +1,92 @@
+"""Environments that are reused across episodes, each in a thread of its own where a time limit is wanted."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+from envs.text import TextEnv
+
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
+
+
+class EnvSlot:
+    """One environment, made at its first use. Threaded slots answer later, so that a hung one blocks nobody."""
+
+    def __init__(self, make_env: Callable[[], TextEnv], threaded: bool) -> None:
+        self._make_env = make_env
+        self._env: TextEnv | None = None
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] | None = None
+        if threaded:
+            self._jobs = queue.SimpleQueue()
+            # A daemon: a hung environment must not keep the process from ending.
+            threading.Thread(target=_work, args=(self._jobs,), name="env-slot", daemon=True).start()
+
+    def call(self, function: Callable[[TextEnv], T]) -> Future[T]:
+        """Runs `function` on the environment; the future holds its result or exception."""
+        future: Future[T] = Future()
+
+        def job() -> None:
+            try:
+                if self._env is None:
+                    self._env = self._make_env()
+                result = function(self._env)
+            except Exception as error:  # noqa: BLE001 - whatever an environment raises is its episode's end
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        if self._jobs is None:
+            job()
+        else:
+            self._jobs.put(job)
+        return future
+
+    def close(self) -> None:
+        """Closes the environment after what it is doing now, and ends its thread. Does not wait."""
+
+        def job() -> None:
+            if self._env is not None:
+                try:
+                    self._env.close()
+                except Exception:
+                    logger.exception("an environment could not be closed")
+                self._env = None
+
+        if self._jobs is None:
+            job()
+        else:
+            self._jobs.put(job)
+            self._jobs.put(None)
+
+
+class EnvPool:
+    """Slots for episodes to borrow. The owner closes it."""
+
+    def __init__(self, make_env: Callable[[], TextEnv], threaded: bool) -> None:
+        """`threaded`: whether calls may be given up on after a time limit."""
+        self._make_env, self._threaded = make_env, threaded
+        self._free: list[EnvSlot] = []
+
+    def borrow(self) -> EnvSlot:
+        """An idle slot, or a new one."""
+        return self._free.pop() if self._free else EnvSlot(self._make_env, self._threaded)
+
+    def give_back(self, slot: EnvSlot) -> None:
+        """The slot is idle and sound."""
+        self._free.append(slot)
+
+    def close(self) -> None:
+        """Closes all idle slots."""
+        while self._free:
+            self._free.pop().close()
+
+
+def _work(jobs: queue.SimpleQueue[Callable[[], None] | None]) -> None:
+    while (job := jobs.get()) is not None:
+        job()
