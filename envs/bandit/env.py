@@ -1,0 +1,143 @@
+"""Bandit: one choice between a safe arm and a risky one, told apart only by what their names mean."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import numpy as np
+
+from envs.bandit.arms import PAIRS
+from envs.task import TextTask, chance_seed, read_options
+
+
+class BanditEnv(TextTask[int]):
+    """One action, then the end: the low arm pays little for certain, the high arm pays much but seldom.
+
+    An instance is a pair of names and the order they are shown in: 24 train, 8 val and 8 test instances, disjoint by
+    pair. Success is the choice of the high arm, whatever it pays.
+
+    `reversed=True` asks whether a policy reasons or has learnt the sound of names: the safe-sounding name is the high
+    arm, and the state says that names mean their opposite. A policy that picks what sounds risky, right in the plain
+    variant, is always wrong in this one; one that reads the sentence is right in both.
+
+    Args:
+        low_reward: what the low arm pays (the paper's first version: 0.15).
+        high_reward: what the high arm pays when it pays.
+        high_probability: chance of that; else it pays 0.
+        reversed: names mean their opposite.
+
+    Raises:
+        ValueError: a probability outside [0, 1].
+    """
+
+    title: ClassVar[str] = "Bandit"
+
+    def __init__(
+        self,
+        low_reward: float = 0.1,
+        high_reward: float = 1.0,
+        high_probability: float = 0.25,
+        reversed: bool = False,
+        render_mode: str | None = "ansi",
+    ) -> None:
+        if not 0 <= high_probability <= 1:
+            raise ValueError(f"high_probability must be in [0, 1], got {high_probability}")
+        self.low_reward = low_reward
+        self.high_reward = high_reward
+        self.high_probability = high_probability
+        self.reversed = reversed
+        self.render_mode = render_mode
+        self.action_space = gym.spaces.Discrete(2)
+        self.observation_space = gym.spaces.Text(4_096)
+        self._arms: tuple[str, ...] = ()
+        self._high = 0
+        self._chosen: int | None = None
+        self._luck = np.random.default_rng(0)
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The two names in the order shown. Raises ResetNeeded before the first reset."""
+        if not self._arms:
+            raise gym.error.ResetNeeded("call reset() first")
+        return self._arms
+
+    def rules(self) -> str:
+        """The task in words."""
+        meaning = "the opposite of what its name suggests" if self.reversed else "what its name suggests"
+        return (
+            "Choose one of two arms, once. One is low-risk: it pays a little for certain. The other is high-risk: it "
+            "pays a lot, but seldom, and more on average. "
+            f"An arm is {meaning}. Find the high-risk arm. Actions: the name of an arm."
+        )
+
+    def describe(self) -> str:
+        """The two names; in the reversed variant also that they mean their opposite."""
+        lines = [f"Arms {', '.join(self.arms)}"]
+        if self.reversed:
+            lines.append("Names mean their opposite")
+        if self._chosen is not None:
+            lines.append(f"Chosen {self.arms[self._chosen]}")
+        return "\n".join(lines)
+
+    def parse_action(self, text: str) -> int | None:
+        """An arm's name, in any case."""
+        names = [name.lower() for name in self.arms]
+        name = text.strip().lower()
+        return names.index(name) if name in names else None
+
+    def legal_actions(self) -> list[str]:
+        """Both names, in the order shown."""
+        return list(self.arms)
+
+    @property
+    def success(self) -> bool:
+        """The high arm was chosen."""
+        return self._chosen is not None and self._chosen == self._high
+
+    @property
+    def instance_key(self) -> str:
+        """The names in the order shown."""
+        return ", ".join(self.arms)
+
+    def solve(self) -> list[str] | None:
+        """The high arm's name; None after the choice."""
+        return [self.arms[self._high]] if self._chosen is None else None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Draws the pair and order that (seed, split) names; `outcome_seed` decides the pay-out.
+
+        Raises:
+            ValueError: a negative seed, an unknown option or split.
+        """
+        super().reset(seed=seed)
+        split, outcome_seed = read_options(seed, options)
+        if seed is None:
+            seed = int(self.np_random.integers(2**31))
+        if outcome_seed is None:
+            outcome_seed = int(self.np_random.integers(2**31))
+        draw = np.random.default_rng(seed)
+        pair = PAIRS[split][int(draw.integers(len(PAIRS[split])))]
+        swapped = bool(draw.integers(2))
+        self._arms = pair[::-1] if swapped else pair
+        risky = 0 if swapped else 1
+        self._high = 1 - risky if self.reversed else risky
+        self._chosen = None
+        self._luck = np.random.default_rng(chance_seed(outcome_seed))
+        return self.describe(), {"instance_key": self.instance_key}
+
+    def step(self, action: int) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Pulls an arm and ends.
+
+        Raises:
+            ValueError: an action outside 0…1.
+            ResetNeeded: the choice is made.
+        """
+        if int(action) not in (0, 1):
+            raise ValueError(f"action must be 0 or 1 ({', '.join(self.arms)}), got {action}")
+        if self._chosen is not None:
+            raise gym.error.ResetNeeded("the arm is chosen: call reset()")
+        self._chosen = int(action)
+        pays = self._luck.random() < self.high_probability
+        reward = (self.high_reward if pays else 0.0) if self.success else self.low_reward
+        return self.describe(), float(reward), True, False, {}

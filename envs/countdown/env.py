@@ -1,0 +1,137 @@
+"""Countdown: reach a target with every number used once and + − × ÷."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import gymnasium as gym
+
+from envs.countdown.expression import parse_expression
+from envs.countdown.puzzle import Puzzle, generate_puzzle, solve_puzzle
+from envs.splits import Split, draw_instance
+from envs.task import TextTask, read_options
+
+_RIGHT_REWARD = 1.0
+_RIGHT_NUMBERS_REWARD = 0.1
+
+
+class CountdownEnv(TextTask[str]):
+    """One attempt: 1.0 for the target, 0.1 for the right numbers with a wrong value, else 0; then the end.
+
+    The action is free text, an arithmetic expression. Text that is none is no action at all (no attempt is used).
+
+    Args:
+        num_numbers: numbers of a puzzle, 2…5.
+        max_number: numbers are drawn from 1…max_number.
+        max_target: targets lie in 1…max_target and are never one of the numbers.
+        pool_size: instances per split that seeds are mapped to (seed modulo pool_size); None: no bound.
+
+    Raises:
+        ValueError: a setting out of its range.
+    """
+
+    title: ClassVar[str] = "Countdown"
+
+    def __init__(
+        self,
+        num_numbers: int = 3,
+        max_number: int = 20,
+        max_target: int = 99,
+        pool_size: int | None = None,
+        render_mode: str | None = "ansi",
+    ) -> None:
+        if not 2 <= num_numbers <= 5:
+            raise ValueError(f"num_numbers must be 2…5, got {num_numbers}")
+        if max_number < 2 or max_target < 2:
+            raise ValueError(f"max_number and max_target must be ≥ 2, got {max_number}, {max_target}")
+        if pool_size is not None and pool_size < 1:
+            raise ValueError(f"pool_size must be ≥ 1 or None, got {pool_size}")
+        self.render_mode = render_mode
+        self.action_space = gym.spaces.Text(200)
+        self.observation_space = gym.spaces.Text(4_096)
+        self._shape = (num_numbers, max_number, max_target)
+        self._pool_size = pool_size
+        self._puzzle: Puzzle | None = None
+        self._attempt: str | None = None
+        self._solved = False
+
+    @property
+    def puzzle(self) -> Puzzle:
+        """The current puzzle. Raises ResetNeeded before the first reset."""
+        if self._puzzle is None:
+            raise gym.error.ResetNeeded("call reset() first")
+        return self._puzzle
+
+    def rules(self) -> str:
+        """The task in words."""
+        return (
+            "Reach the target with an arithmetic expression that uses each number exactly once, with + - * / and "
+            "parentheses. You have one attempt. Action: the expression alone, without an equals sign. "
+            f"The target gives {_RIGHT_REWARD:g}, the right numbers with a wrong value {_RIGHT_NUMBERS_REWARD:g}, "
+            "anything else 0."
+        )
+
+    def describe(self) -> str:
+        """Numbers and target; after the attempt also the attempt."""
+        lines = [f"Numbers {' '.join(map(str, self.puzzle.numbers))}", f"Target {self.puzzle.target}"]
+        return "\n".join(lines if self._attempt is None else [*lines, f"Tried {self._attempt}"])
+
+    def parse_action(self, text: str) -> str | None:
+        """The text itself, spaces made even, if it is an arithmetic expression; what it is worth is decided by `step`."""
+        return None if parse_expression(text) is None else " ".join(text.split())
+
+    def legal_actions(self) -> list[str]:
+        """Empty: the action is free text."""
+        return []
+
+    @property
+    def success(self) -> bool:
+        """The attempt reached the target."""
+        return self._solved
+
+    @property
+    def instance_key(self) -> str:
+        """Numbers in order of size, and the target."""
+        return self.puzzle.key
+
+    def solve(self) -> list[str] | None:
+        """One expression, tokens separated by spaces; None after the attempt."""
+        solution = solve_puzzle(self.puzzle) if self._attempt is None else None
+        return None if solution is None else [solution]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Draws the puzzle that (seed, split) names; without a seed, one from `np_random`."""
+        super().reset(seed=seed)
+        split, _ = read_options(seed, options)
+        if seed is None:
+            seed = int(self.np_random.integers(2**31))
+        if self._pool_size is not None:
+            seed %= self._pool_size
+        self._puzzle, self._attempt, self._solved = _puzzle_of(seed, split, *self._shape), None, False
+        return self.describe(), {"instance_key": self.instance_key}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Scores the attempt and ends.
+
+        Raises:
+            ValueError: not an arithmetic expression.
+            ResetNeeded: the attempt is made.
+        """
+        expression = parse_expression(action)
+        if expression is None:
+            raise ValueError(f"action must be an arithmetic expression, got {action[:50]!r}")
+        if self._attempt is not None:
+            raise gym.error.ResetNeeded("the attempt is made: call reset()")
+        self._attempt = action
+        right_numbers = expression.numbers == tuple(sorted(self.puzzle.numbers))
+        self._solved = right_numbers and expression.value == self.puzzle.target
+        wrong_value_reward = _RIGHT_NUMBERS_REWARD if right_numbers else 0.0
+        return self.describe(), _RIGHT_REWARD if self._solved else wrong_value_reward, True, False, {}
+
+
+@lru_cache(maxsize=16_384)
+def _puzzle_of(seed: int, split: Split, num_numbers: int, max_number: int, max_target: int) -> Puzzle:
+    return draw_instance(
+        seed, split, lambda rng: generate_puzzle(rng, num_numbers, max_number, max_target), lambda puzzle: puzzle.key
+    )

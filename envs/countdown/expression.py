@@ -1,0 +1,72 @@
+"""Arithmetic expressions from untrusted text: parsed with `ast`, counted and valued exactly, never evaluated."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+_MAX_CHARS = 200
+_MAX_DEPTH = 50
+_ALLOWED = re.compile(r"[0-9+\-*/() ]+")
+_OPERATIONS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+
+
+@dataclass(frozen=True)
+class Expression:
+    """What an expression uses and is worth."""
+
+    numbers: tuple[int, ...]
+    """The numbers in it, sorted."""
+    value: Fraction | None
+    """Exact value; None if it divides by zero."""
+
+
+def parse_expression(text: str) -> Expression | None:
+    """The expression that `text` is, or None if it is none. Total: no text makes it raise.
+
+    Taken are whole numbers, + - * / (also × ÷ −), and parentheses, in at most 200 characters and 50 levels. Not taken:
+    signs in front of a number, powers, // and everything else Python would read.
+    """
+    if len(text) > _MAX_CHARS:
+        return None
+    plain = " ".join(text.replace("×", "*").replace("÷", "/").replace("−", "-").split())
+    if not _ALLOWED.fullmatch(plain):
+        return None
+    try:
+        tree = ast.parse(plain, mode="eval")
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+    numbers: list[int] = []
+    try:
+        value = _value(tree.body, numbers, _MAX_DEPTH)
+    except _NotArithmeticError:
+        return None
+    return Expression(tuple(sorted(numbers)), value)
+
+
+class _NotArithmeticError(Exception):
+    """The tree holds something that is not taken."""
+
+
+def _value(node: ast.expr, numbers: list[int], depth: int) -> Fraction | None:
+    """Value of `node`, None if it divides by zero; appends the numbers met."""
+    if depth == 0:
+        raise _NotArithmeticError
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        numbers.append(node.value)
+        return Fraction(node.value)
+    if not isinstance(node, ast.BinOp) or type(node.op) not in _OPERATIONS:
+        raise _NotArithmeticError
+    left, right = (_value(side, numbers, depth - 1) for side in (node.left, node.right))
+    if left is None or right is None or (isinstance(node.op, ast.Div) and right == 0):
+        return None
+    return _OPERATIONS[type(node.op)](left, right)

@@ -1,0 +1,73 @@
+"""Countdown puzzles: made solvable, solved by trying everything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Puzzle:
+    """Reach `target` with each of `numbers` (in the order shown) used exactly once."""
+
+    numbers: tuple[int, ...]
+    target: int
+
+    @property
+    def key(self) -> str:
+        """Canonical text: the order in which numbers are shown does not make another puzzle."""
+        return f"{' '.join(map(str, sorted(self.numbers)))} = {self.target}"
+
+
+Term = tuple[Fraction, str]
+"""Value and text; a compound text is not yet in parentheses."""
+
+
+def generate_puzzle(rng: np.random.Generator, num_numbers: int, max_number: int, max_target: int) -> Puzzle | None:
+    """A puzzle whose target comes from a random expression, or None if its value is no whole number in 1…max_target."""
+    numbers = tuple(int(n) for n in rng.integers(1, max_number + 1, num_numbers))
+    terms: list[Term] = [(Fraction(n), str(n)) for n in numbers]
+    while len(terms) > 1:
+        first, second, *rest = (terms[i] for i in rng.permutation(len(terms)))
+        results = _joined(first, second)
+        terms = [*rest, results[int(rng.integers(len(results)))]]
+    value = terms[0][0]
+    if value.denominator != 1 or not 1 <= value <= max_target or int(value) in numbers:
+        return None
+    return Puzzle(numbers, int(value))
+
+
+@lru_cache(maxsize=16_384)
+def solve_puzzle(puzzle: Puzzle) -> str | None:
+    """An expression that solves it, tokens separated by spaces; None if there is none. The same for the same puzzle."""
+    return _search([(Fraction(n), str(n)) for n in puzzle.numbers], Fraction(puzzle.target))
+
+
+def _search(terms: list[Term], target: Fraction) -> str | None:
+    if len(terms) == 1:
+        return terms[0][1] if terms[0][0] == target else None
+    for i, j in combinations(range(len(terms)), 2):
+        rest = [term for k, term in enumerate(terms) if k not in (i, j)]
+        for joined in _joined(terms[i], terms[j]):
+            found = _search([*rest, joined], target)
+            if found is not None:
+                return found
+    return None
+
+
+def _joined(a: Term, b: Term) -> list[Term]:
+    """Every value that one operation makes of two terms, in a fixed order."""
+    (x, left), (y, right) = (a[0], _bracketed(a[1])), (b[0], _bracketed(b[1]))
+    results = [(x + y, f"{left} + {right}"), (x * y, f"{left} * {right}")]
+    results += [(x - y, f"{left} - {right}"), (y - x, f"{right} - {left}")]
+    results += [(x / y, f"{left} / {right}")] if y else []
+    results += [(y / x, f"{right} / {left}")] if x else []
+    return results
+
+
+def _bracketed(text: str) -> str:
+    return text if text.isdigit() else f"( {text} )"
