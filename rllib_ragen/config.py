@@ -62,7 +62,7 @@ class CreditSection(Section):
 
     estimator: str = Field("rloo", description="advantage estimator")
     normalize: Literal["none", "batch"] = Field(
-        "none", description="batch: divide advantages by their std over the batch's trained tokens"
+        "batch", description="batch: divide advantages by their std over the batch's trained tokens"
     )
     gamma: float = Field(1.0, ge=0, le=1, description="discount (gae)")
     lam: float = Field(1.0, ge=0, le=1, description="GAE lambda")
