@@ -67,9 +67,7 @@ def grouped_attention(
 
 def additive_mask(allowed: Tensor, dtype: torch.dtype) -> Tensor:
     """0 where `allowed`, else the dtype's lowest finite number: a row with nothing allowed stays finite."""
-    return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill_(
-        ~allowed, torch.finfo(dtype).min
-    )
+    return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill_(~allowed, torch.finfo(dtype).min)
 
 
 def _masked(scores: Tensor, mask: Tensor) -> Tensor:

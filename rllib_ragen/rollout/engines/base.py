@@ -74,26 +74,3 @@ class Engine(ABC):
 
     def close(self) -> None:
         """Frees memory and processes. The engine cannot be used afterwards."""
-
-
-def check_weights(given: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Size], optional: set[str]) -> None:
-    """Checks names and shapes of an update before anything is touched.
-
-    Args:
-        given: the update.
-        expected: shape of every parameter and persistent buffer, by name.
-        optional: names that may be missing, because they are tied to another one.
-
-    Raises:
-        ValueError: naming the first offender.
-    """
-    unknown = sorted(set(given) - set(expected))
-    missing = sorted(set(expected) - set(given) - optional)
-    if unknown:
-        raise ValueError(f"weights hold {unknown[0]!r}, which the model has not (and {len(unknown) - 1} more)")
-    if missing:
-        raise ValueError(f"weights lack {missing[0]!r} (and {len(missing) - 1} more)")
-    for name, tensor in given.items():
-        if tensor.shape != expected[name]:
-            shapes = f"{list(tensor.shape)}, the model wants {list(expected[name])}"
-            raise ValueError(f"weight {name!r} has shape {shapes}")

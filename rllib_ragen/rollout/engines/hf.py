@@ -15,10 +15,11 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from rllib_ragen.models.attention import ATTENTION, additive_mask
-from rllib_ragen.rollout.engines.base import Engine, EngineFailure, check_weights
+from rllib_ragen.rollout.engines.base import Engine, EngineFailure
 from rllib_ragen.rollout.engines.ragged_cache import RaggedCache, Window
 from rllib_ragen.rollout.engines.requests import Request, Rows, sampling_tensors
 from rllib_ragen.rollout.engines.sampling import sample_tokens
+from rllib_ragen.rollout.engines.weights import WeightSpec
 from rllib_ragen.types import Sampled, Sampling
 
 Result = tuple[int, Sampled | EngineFailure]
@@ -107,9 +108,8 @@ class HFEngine(Engine):
     def load_weights(self, named: Mapping[str, Tensor], version: int) -> None:
         if self._waiting or self._decoding:
             raise RuntimeError("weights cannot change while requests are in flight: reset() or poll() first")
+        WeightSpec.of(self.model).check(named)
         state = self.model.state_dict()
-        tied = {name for name, tensor in state.items() if _is_alias(name, tensor, state)}
-        check_weights(named, {name: tensor.shape for name, tensor in state.items()}, tied)
         with torch.no_grad():
             for name, tensor in named.items():
                 state[name].copy_(tensor)
@@ -245,11 +245,6 @@ def _check_servable(model: PreTrainedModel, max_context: int) -> None:
     window = getattr(config, "sliding_window", None)
     if windowed and window is not None and window < max_context:
         raise ValueError(f"the hf engine cannot serve {name} beyond its sliding window of {window} tokens")
-
-
-def _is_alias(name: str, tensor: Tensor, state: Mapping[str, Tensor]) -> bool:
-    """Whether another entry of `state` shares this one's memory."""
-    return any(other != name and tensor.data_ptr() == twin.data_ptr() for other, twin in state.items())
 
 
 @contextmanager

@@ -1,0 +1,91 @@
+"""Which engine generates, and why, in one sentence. Imports nothing heavy: the answer is wanted before a run starts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+EngineName = Literal["hf", "vllm"]
+
+VLLM_CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
+"""What vLLM's CPU attention serves (0.32)."""
+
+
+@dataclass(frozen=True)
+class EngineChoice:
+    """The engine, and the sentence that tells a user why."""
+
+    name: EngineName
+    why: str
+
+
+def vllm_installed() -> bool:
+    """Whether `import vllm` would find something."""
+    return find_spec("vllm") is not None
+
+
+def choose_engine(
+    asked: Literal["auto", "hf", "vllm"],
+    *,
+    num_env_runners: int,
+    model_path: str | Path,
+    on_gpu: bool = False,
+    installed: bool | None = None,
+) -> EngineChoice:
+    """Asked-for means used; `auto` takes vLLM where it is installed, has a process of its own and can serve the model.
+
+    Args:
+        asked: the config's `rollout.engine`.
+        num_env_runners: 0 means that sampling happens in the driver's process, where vLLM must not live.
+        model_path: folder of the model; its config.json is read.
+        on_gpu: whether runners have a GPU.
+        installed: whether vLLM is installed; default: looked up.
+
+    Raises:
+        ValueError: vLLM is asked for and cannot be used, or an unknown engine is asked for.
+    """
+    if asked == "hf":
+        return EngineChoice("hf", "Engine hf, as asked.")
+    if asked not in ("auto", "vllm"):
+        raise ValueError(f"unknown rollout.engine {asked!r}; allowed: auto, hf, vllm")
+    obstacle = _obstacle(
+        num_env_runners, Path(model_path), on_gpu, vllm_installed() if installed is None else installed
+    )
+    if asked == "vllm":
+        if obstacle:
+            raise ValueError(f"rollout.engine is vllm, but {obstacle}")
+        return EngineChoice("vllm", "Engine vllm, as asked.")
+    if obstacle:
+        return EngineChoice("hf", f"Engine hf (auto), because {obstacle}.")
+    return EngineChoice(
+        "vllm", "Engine vllm (auto): it is installed, can serve the model and has processes of its own."
+    )
+
+
+def _obstacle(num_env_runners: int, model_path: Path, on_gpu: bool, installed: bool) -> str:
+    """Why vLLM cannot be used; empty if it can."""
+    if not installed:
+        return "vLLM is not installed (GPU: pip install 'rllib_ragen[vllm]'; CPU: requirements/cpu.txt)"
+    if num_env_runners < 1:
+        return "vLLM needs a process of its own (rollout.num_env_runners ≥ 1)"
+    size = _head_size(model_path)
+    if not on_gpu and size is not None and size not in VLLM_CPU_HEAD_SIZES:
+        allowed = ", ".join(map(str, VLLM_CPU_HEAD_SIZES))
+        return f"vLLM's CPU attention has no head size {size} (it has {allowed})"
+    return ""
+
+
+def _head_size(model_path: Path) -> int | None:
+    """Head size that a model folder's config.json states, or None if it states none."""
+    path = model_path / "config.json"
+    if not path.is_file():
+        raise ValueError(f"model folder {str(model_path)!r} has no config.json")
+    config: dict[str, Any] = json.loads(path.read_text())
+    config = config.get("text_config", config)
+    if config.get("head_dim"):
+        return int(config["head_dim"])
+    hidden, heads = config.get("hidden_size"), config.get("num_attention_heads")
+    return int(hidden) // int(heads) if hidden and heads else None

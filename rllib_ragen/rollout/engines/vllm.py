@@ -1,0 +1,273 @@
+"""vLLM as the rollout engine, driven step by step so that rollouts stay continuous.
+
+A vLLM engine wants a process of its own: it reseeds the global random generators, fixes torch's thread count and takes
+the default process group. Never build one in a learner or in the driver.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+
+from rllib_ragen.rollout.engines.base import Engine, EngineDead, EngineFailure
+from rllib_ragen.rollout.engines.weights import WeightSpec
+from rllib_ragen.types import Sampled, Sampling
+
+if TYPE_CHECKING:
+    from vllm import RequestOutput, SamplingParams
+
+Result = tuple[int, Sampled | EngineFailure]
+
+_MIN_BATCHED_TOKENS = 8192
+_MAX_CPU_CACHE_BYTES = 2 << 30
+_BLOCK_TOKENS = 32
+_WORKER = "rllib_ragen.rollout.engines.vllm_worker.WeightSync"
+_alive: VLLMEngine | None = None
+
+
+class VLLMEngine(Engine):
+    """Samples with vLLM, in this process unless tensor-parallel workers are asked for."""
+
+    def __init__(
+        self,
+        model_path: str | Path,
+        *,
+        max_context: int,
+        max_rows: int = 128,
+        dtype: Literal["float32", "bfloat16"] = "float32",
+        seed: int = 0,
+        version: int = 0,
+        kv_cache_bytes: int | None = None,
+        gpu_memory_utilization: float = 0.9,
+        tensor_parallel_size: int = 1,
+        distributed_executor_backend: Literal["uni", "mp"] = "uni",
+        enforce_eager: bool = True,
+    ) -> None:
+        """Starts vLLM on a transformers model folder (seconds to a minute).
+
+        Args:
+            model_path: folder with config and safetensors.
+            max_context: tokens of prompt and reply of one episode; at most the model's length.
+            max_rows: requests decoded at once; further ones wait.
+            dtype: of weights, activations and KV cache.
+            seed: of requests that bring none.
+            version: policy version of the weights in the folder.
+            kv_cache_bytes: size of the KV cache; default: on a CPU what max_rows full contexts need, at most 2 GiB;
+                on a GPU what gpu_memory_utilization leaves.
+            gpu_memory_utilization: share of a GPU's memory for weights and cache.
+            tensor_parallel_size: GPUs one model is spread over; above 1 the backend must be "mp".
+            distributed_executor_backend: "uni": the worker in this process; "mp": workers in processes of their own.
+                Explicit, because inside a Ray placement group vLLM would choose Ray.
+            enforce_eager: no graph capture and no compilation.
+
+        Raises:
+            ImportError: vLLM is not installed.
+            RuntimeError: this process already has a vLLM engine.
+            ValueError: vLLM cannot serve the model so.
+        """
+        global _alive
+        if _alive is not None:
+            raise RuntimeError("this process already has a vLLM engine: close() it first, or use another process")
+        if tensor_parallel_size > 1 and distributed_executor_backend == "uni":
+            raise ValueError("tensor_parallel_size > 1 needs distributed_executor_backend 'mp'")
+        on_gpu = torch.cuda.is_available()
+        prepare_process(on_gpu)
+        from transformers import AutoConfig
+        from vllm import EngineArgs, LLMEngine
+
+        config = AutoConfig.from_pretrained(str(model_path), local_files_only=True)
+        self.version = version
+        self.max_context = max_context
+        self._spec = _weight_spec(config)
+        self._vocab = int(config.get_text_config().vocab_size)
+        self._in_process = distributed_executor_backend == "uni"
+        self._in_flight: set[int] = set()
+        self._rejected: list[Result] = []
+        if kv_cache_bytes is None and not on_gpu:
+            kv_cache_bytes = _cpu_cache_bytes(config, dtype, max_context, max_rows)
+        batched = max(_MIN_BATCHED_TOKENS, max_context)
+        # Seeded requests and chunked prefill together crash vLLM's CPU backend: prompts are taken whole there.
+        cpu_only: dict[str, Any] = {} if on_gpu else {"enable_chunked_prefill": False, "block_size": _BLOCK_TOKENS}
+        args = EngineArgs(
+            model=str(model_path),
+            dtype=dtype,
+            seed=seed,
+            max_model_len=max_context,
+            max_num_seqs=max_rows,
+            max_num_batched_tokens=batched,
+            kv_cache_memory_bytes=kv_cache_bytes,
+            gpu_memory_utilization=gpu_memory_utilization,
+            enable_prefix_caching=True,
+            enforce_eager=enforce_eager,
+            skip_tokenizer_init=True,
+            generation_config="vllm",
+            logprobs_mode="processed_logprobs",
+            tensor_parallel_size=tensor_parallel_size,
+            distributed_executor_backend=distributed_executor_backend,
+            worker_extension_cls=_WORKER,
+            disable_log_stats=True,
+            **cpu_only,
+        )
+        self._engine = LLMEngine.from_engine_args(args)
+        _alive = self
+
+    def add(self, key: int, prompt_ids: Sequence[int], sampling: Sampling) -> None:
+        from vllm.exceptions import VLLMValidationError
+
+        if key in self._in_flight:
+            raise ValueError(f"episode {key} already has a request in flight")
+        prompt = [int(token) for token in prompt_ids]
+        room = self.max_context - len(prompt)
+        error = ""
+        if not prompt or min(prompt) < 0 or max(prompt) >= self._vocab:
+            error = f"the prompt is empty or holds a token id outside 0…{self._vocab - 1}"
+        elif min(room, sampling.max_tokens) < 1:
+            error = f"no room for a reply: prompt {len(prompt)}, max_context {self.max_context} tokens"
+        else:
+            try:
+                self._engine.add_request(str(key), {"prompt_token_ids": prompt}, _sampling_params(sampling, room))
+            except VLLMValidationError as refusal:
+                error = f"vLLM refused the request: {refusal}"
+        if error:
+            self._rejected.append((key, EngineFailure(error)))
+        else:
+            self._in_flight.add(key)
+
+    def poll(self) -> list[Result]:
+        results, self._rejected = self._rejected, []
+        while not results and self._in_flight:
+            for output in self._step():
+                key = int(output.request_id)
+                if output.finished and key in self._in_flight:
+                    self._in_flight.remove(key)
+                    results.append((key, self._result(output)))
+        return results
+
+    def forget(self, key: int) -> None:
+        self._rejected = [result for result in self._rejected if result[0] != key]
+        if key in self._in_flight:
+            self._in_flight.remove(key)
+            self._engine.abort_request([str(key)])
+
+    def load_weights(self, named: Mapping[str, torch.Tensor], version: int) -> None:
+        if self._in_flight:
+            raise RuntimeError("weights cannot change while requests are in flight: reset() or poll() first")
+        self._spec.check(named)
+        try:
+            if self._in_process:
+                self._engine.collective_rpc("ragen_load", args=(list(named.items()),))
+            else:
+                self._load_by_file(named)
+        except Exception as error:
+            raise EngineDead(f"vLLM failed half-way through a weight update: {error}") from error
+        self._drop_cache()
+        self.version = version
+
+    def reset(self) -> None:
+        self._engine.abort_request([str(key) for key in self._in_flight])
+        self._in_flight.clear()
+        self._rejected.clear()
+        self._drop_cache()
+
+    def close(self) -> None:
+        global _alive
+        if _alive is self:
+            self._engine.engine_core.shutdown()
+            del self._engine
+            gc.collect()
+            _alive = None
+
+    def _drop_cache(self) -> None:
+        if not self._engine.reset_prefix_cache():
+            raise EngineDead("vLLM did not drop its prefix cache: replies would mix old and new weights")
+
+    def _step(self) -> list[RequestOutput]:
+        try:
+            outputs: list[Any] = self._engine.step()
+        except Exception as error:
+            # Whatever went wrong in a step (a dead worker, a crash of the sampler), the engine stays broken.
+            raise EngineDead(f"vLLM died: {type(error).__name__}: {error}") from error
+        return outputs
+
+    def _result(self, output: RequestOutput) -> Sampled | EngineFailure:
+        reply = output.outputs[0]
+        if reply.finish_reason not in ("stop", "length"):
+            return EngineFailure(f"vLLM ended the request with {reply.finish_reason!r}")
+        assert reply.logprobs is not None
+        tokens = list(reply.token_ids)
+        logprobs = [entry[token].logprob for token, entry in zip(tokens, reply.logprobs, strict=True)]
+        if not all(map(math.isfinite, logprobs)):
+            return EngineFailure("the model gave non-finite logits")
+        return Sampled(tokens, logprobs, reply.finish_reason == "stop", self.version)
+
+    def _load_by_file(self, named: Mapping[str, torch.Tensor]) -> None:
+        from safetensors.torch import save_file
+
+        shm = Path("/dev/shm")
+        with tempfile.TemporaryDirectory(dir=shm if shm.is_dir() else None) as folder:
+            path = Path(folder) / "weights.safetensors"
+            # Tied entries share memory, which safetensors refuses.
+            first_only = {name: tensor for name, tensor in named.items() if self._is_first(name, named)}
+            save_file({name: tensor.detach().cpu().contiguous() for name, tensor in first_only.items()}, path)
+            self._engine.collective_rpc("ragen_load_file", args=(str(path),))
+
+    def _is_first(self, name: str, named: Mapping[str, torch.Tensor]) -> bool:
+        first = self._spec.twins.get(name, name)
+        return name == first or first not in named
+
+
+def prepare_process(on_gpu: bool) -> None:
+    """Environment variables that vLLM reads when it is imported. What the user has set stays."""
+    settings = {
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        "VLLM_LOGGING_LEVEL": "ERROR",
+        "VLLM_NO_USAGE_STATS": "1",
+        "HF_HUB_OFFLINE": "1",
+    }
+    if not on_gpu:
+        # Compilation takes longer than a small run; binding threads to cores fights with Ray's actors.
+        settings |= {"TORCHDYNAMO_DISABLE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+    for name, value in settings.items():
+        os.environ.setdefault(name, value)
+
+
+def _sampling_params(sampling: Sampling, room: int) -> SamplingParams:
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    return SamplingParams(
+        max_tokens=min(room, sampling.max_tokens),
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        top_k=sampling.top_k,
+        seed=sampling.seed,
+        stop_token_ids=list(sampling.stop_token_ids),
+        ignore_eos=True,
+        logprobs=0,
+        detokenize=False,
+        output_kind=RequestOutputKind.FINAL_ONLY,
+    )
+
+
+def _weight_spec(config: Any) -> WeightSpec:
+    """Names and shapes of the model's weights, without making it."""
+    from transformers import AutoModelForCausalLM
+
+    with torch.device("meta"):
+        return WeightSpec.of(AutoModelForCausalLM.from_config(config))
+
+
+def _cpu_cache_bytes(config: Any, dtype: str, max_context: int, max_rows: int) -> int:
+    """Bytes of max_rows full contexts, at most 2 GiB but at least two contexts."""
+    text = config.get_text_config()
+    head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    per_token = 2 * text.num_hidden_layers * text.num_key_value_heads * head * (4 if dtype == "float32" else 2)
+    context = (math.ceil(max_context / _BLOCK_TOKENS) + 1) * _BLOCK_TOKENS * per_token
+    return max(min(max_rows * context, _MAX_CPU_CACHE_BYTES), 2 * context)

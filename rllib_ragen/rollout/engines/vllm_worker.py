@@ -1,0 +1,32 @@
+"""Runs inside vLLM's worker: loads new weights in place. Imported by name, in this process or another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from vllm.model_executor.layers.vocab_parallel_embedding import UnquantizedEmbeddingMethod
+
+# vLLM's small-matrix kernels use AMX without asking the kernel for leave, which is an illegal instruction in bf16.
+if hasattr(torch.cpu, "_init_amx"):
+    torch.cpu._init_amx()
+
+
+class WeightSync:
+    """vLLM worker extension (`worker_extension_cls`): its methods are called by name through `collective_rpc`."""
+
+    def ragen_load(self: Any, named: Iterable[tuple[str, torch.Tensor]]) -> None:
+        """Replaces all weights. The caller has checked names and shapes: a failure here ruins the engine."""
+        self.reload_weights(weights_iterator=iter(named))
+        # Tied embeddings: on a CPU the output layer keeps a packed copy of its own, which reload_weights leaves stale.
+        for module in self.get_model().modules():
+            method = getattr(module, "quant_method", None)
+            if isinstance(method, UnquantizedEmbeddingMethod):
+                method.process_weights_after_loading(module)
+
+    def ragen_load_file(self: Any, path: str) -> None:
+        """As `ragen_load`, from a safetensors file: tensors do not survive the way to another process."""
+        self.ragen_load(load_file(Path(path)).items())
