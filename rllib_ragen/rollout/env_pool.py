@@ -36,7 +36,7 @@ class EnvSlot:
                 if self._env is None:
                     self._env = self._make_env()
                 result = function(self._env)
-            except Exception as error:  # noqa: BLE001 - whatever an environment raises is its episode's end
+            except Exception as error:
                 future.set_exception(error)
             else:
                 future.set_result(result)

@@ -72,5 +72,6 @@ class Engine(ABC):
     def reset(self) -> None:
         """Drops all requests and caches; weights and version stay."""
 
+    @abstractmethod
     def close(self) -> None:
         """Frees memory and processes. The engine cannot be used afterwards."""

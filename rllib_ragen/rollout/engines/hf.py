@@ -205,7 +205,8 @@ class HFEngine(Engine):
             use_cache=True,
             logits_to_keep=1,
         )
-        return output.logits[:, -1].float()
+        logits: Tensor = output.logits[:, -1]
+        return logits.float()
 
     def _advance(self, batch: list[Request], logits: Tensor, where: Tensor | None) -> list[Result]:
         """Samples the next token of each request; returns those that have ended."""

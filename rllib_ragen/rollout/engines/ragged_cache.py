@@ -32,7 +32,7 @@ class RaggedLayer(CacheLayerMixin):
     is_sliding = False
 
     def __init__(self, rows: int, max_context: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.rows, self.max_context = rows, max_context
         self.window: Window | None = None
 

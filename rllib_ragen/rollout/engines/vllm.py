@@ -268,6 +268,6 @@ def _cpu_cache_bytes(config: Any, dtype: str, max_context: int, max_rows: int) -
     """Bytes of max_rows full contexts, at most 2 GiB but at least two contexts."""
     text = config.get_text_config()
     head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
-    per_token = 2 * text.num_hidden_layers * text.num_key_value_heads * head * (4 if dtype == "float32" else 2)
+    per_token: int = 2 * text.num_hidden_layers * text.num_key_value_heads * head * (4 if dtype == "float32" else 2)
     context = (math.ceil(max_context / _BLOCK_TOKENS) + 1) * _BLOCK_TOKENS * per_token
     return max(min(max_rows * context, _MAX_CPU_CACHE_BYTES), 2 * context)
