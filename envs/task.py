@@ -26,9 +26,11 @@ class TextTask(gym.Env[Any, ActionT], Generic[ActionT]):
         group share the instance but not the luck. Default: the same as `seed`.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}
+    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 - Gymnasium declares it so
     title: ClassVar[str]
     """The one-word prompt of the brief style; also the name in tables."""
+    best_how: ClassVar[str] = "shortest solution within the caps"
+    """How `best_success` is computed, for tables."""
 
     @abstractmethod
     def rules(self) -> str:
@@ -59,6 +61,26 @@ class TextTask(gym.Env[Any, ActionT], Generic[ActionT]):
     def solve(self) -> list[str] | None:
         """Action names that reach the goal from here if chance allows, or None if there are none."""
         raise NotImplementedError(f"{self.title} has no solver")
+
+    def random_action(self, rng: np.random.Generator) -> str:
+        """A legal action's name, uniformly at random. A task with free-text actions must override it."""
+        legal = self.legal_actions()
+        if not legal:
+            raise NotImplementedError(f"{self.title} has no random actions")
+        return legal[int(rng.integers(len(legal)))]
+
+    def best_success(self, max_turns: int, max_actions_per_turn: int, max_actions: int) -> float:
+        """Greatest chance of success from here under the caps. Assumes certain moves and a solver that is shortest."""
+        solution = self.solve()
+        return float(solution is not None and len(solution) <= min(max_actions, max_turns * max_actions_per_turn))
+
+    def blind_choices(self, num_actions: int) -> tuple[int, ...]:
+        """How many choices each step of a plan has that is made without looking at the state, for `num_actions`."""
+        return (len(self.legal_actions()),) * num_actions
+
+    def blind_success(self, plan: tuple[int, ...]) -> float:
+        """Chance of success if `plan` (indices into the choices of `blind_choices`) is played from here."""
+        raise NotImplementedError(f"{self.title} has no blind plans")
 
     def render(self) -> str:  # type: ignore[override]
         """The state as text (render mode "ansi")."""

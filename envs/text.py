@@ -8,6 +8,7 @@ from typing import Any, Literal
 import gymnasium as gym
 
 from envs.reply import SEPARATOR, parse_reply
+from envs.spaces import AnyText
 from envs.task import TextTask
 
 PromptStyle = Literal["full", "brief"]
@@ -52,13 +53,13 @@ class TextEnv(gym.Env[str, str]):
     `system_prompt` is the conversation's system message.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}
+    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 - Gymnasium declares it so
 
     def __init__(self, task: TextTask[Any], limits: TextLimits | None = None) -> None:
         self.task = task
         self.limits = limits or TextLimits()
-        self.observation_space = gym.spaces.Text(_MAX_TEXT)
-        self.action_space = gym.spaces.Text(_MAX_TEXT)
+        self.observation_space = AnyText(_MAX_TEXT)
+        self.action_space = AnyText(_MAX_TEXT)
         self.turn = 0
         self.actions_taken = 0
         self._done = True
@@ -125,7 +126,7 @@ class TextEnv(gym.Env[str, str]):
 
     def close(self) -> None:
         """Closes the task."""
-        self.task.close()
+        self.task.close()  # type: ignore[no-untyped-call]
 
     def _run(self, names: tuple[str, ...]) -> tuple[list[str], list[str], float, bool]:
         """Runs the valid actions among `names` within the caps → (run, dropped, reward, terminated)."""

@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 from envs.bandit.arms import PAIRS
+from envs.spaces import AnyText
 from envs.task import TextTask, chance_seed, read_options
 
 
@@ -49,7 +50,7 @@ class BanditEnv(TextTask[int]):
         self.reversed = reversed
         self.render_mode = render_mode
         self.action_space = gym.spaces.Discrete(2)
-        self.observation_space = gym.spaces.Text(4_096)
+        self.observation_space = AnyText(4_096)
         self._arms: tuple[str, ...] = ()
         self._high = 0
         self._chosen: int | None = None
@@ -103,6 +104,14 @@ class BanditEnv(TextTask[int]):
     def solve(self) -> list[str] | None:
         """The high arm's name; None after the choice."""
         return [self.arms[self._high]] if self._chosen is None else None
+
+    def blind_choices(self, num_actions: int) -> tuple[int, ...]:
+        """The first or the second arm, once."""
+        return (len(self.arms),)
+
+    def blind_success(self, plan: tuple[int, ...]) -> float:
+        """1 if the arm in place `plan[0]` is the high arm."""
+        return float(plan[:1] == (self._high,))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Draws the pair and order that (seed, split) names; `outcome_seed` decides the pay-out.

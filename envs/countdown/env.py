@@ -6,9 +6,18 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 import gymnasium as gym
+import numpy as np
 
 from envs.countdown.expression import parse_expression
-from envs.countdown.puzzle import Puzzle, generate_puzzle, solve_puzzle
+from envs.countdown.puzzle import (
+    Puzzle,
+    fill_template,
+    generate_puzzle,
+    random_expression,
+    solve_puzzle,
+    template_choices,
+)
+from envs.spaces import AnyText
 from envs.splits import Split, draw_instance
 from envs.task import TextTask, read_options
 
@@ -32,6 +41,7 @@ class CountdownEnv(TextTask[str]):
     """
 
     title: ClassVar[str] = "Countdown"
+    best_how: ClassVar[str] = "brute force over all expressions"
 
     def __init__(
         self,
@@ -48,8 +58,8 @@ class CountdownEnv(TextTask[str]):
         if pool_size is not None and pool_size < 1:
             raise ValueError(f"pool_size must be ≥ 1 or None, got {pool_size}")
         self.render_mode = render_mode
-        self.action_space = gym.spaces.Text(200)
-        self.observation_space = gym.spaces.Text(4_096)
+        self.action_space = AnyText(200)
+        self.observation_space = AnyText(4_096)
         self._shape = (num_numbers, max_number, max_target)
         self._pool_size = pool_size
         self._puzzle: Puzzle | None = None
@@ -78,7 +88,7 @@ class CountdownEnv(TextTask[str]):
         return "\n".join(lines if self._attempt is None else [*lines, f"Tried {self._attempt}"])
 
     def parse_action(self, text: str) -> str | None:
-        """The text itself, spaces made even, if it is an arithmetic expression; what it is worth is decided by `step`."""
+        """The text, spaces made even, if it is an arithmetic expression; `step` decides what it is worth."""
         return None if parse_expression(text) is None else " ".join(text.split())
 
     def legal_actions(self) -> list[str]:
@@ -99,6 +109,18 @@ class CountdownEnv(TextTask[str]):
         """One expression, tokens separated by spaces; None after the attempt."""
         solution = solve_puzzle(self.puzzle) if self._attempt is None else None
         return None if solution is None else [solution]
+
+    def random_action(self, rng: np.random.Generator) -> str:
+        """An expression that uses every number once, by random joins."""
+        return random_expression(rng, self.puzzle.numbers)[1]
+
+    def blind_choices(self, num_actions: int) -> tuple[int, ...]:
+        """One template for all puzzles, such as first · second + third: which two terms to join, and how, each time."""
+        return template_choices(len(self.puzzle.numbers))
+
+    def blind_success(self, plan: tuple[int, ...]) -> float:
+        """1 if the template `plan`, filled with the numbers as shown, reaches the target."""
+        return float(fill_template(self.puzzle.numbers, plan) == self.puzzle.target)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Draws the puzzle that (seed, split) names; without a seed, one from `np_random`."""

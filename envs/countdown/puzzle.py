@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
+from math import comb
 
 import numpy as np
 
@@ -25,20 +26,45 @@ class Puzzle:
 
 Term = tuple[Fraction, str]
 """Value and text; a compound text is not yet in parentheses."""
+_NUM_OPERATIONS = 6
+"""x + y, x * y, x − y, y − x, x / y, y / x; a division by zero falls away."""
 
 
 def generate_puzzle(rng: np.random.Generator, num_numbers: int, max_number: int, max_target: int) -> Puzzle | None:
     """A puzzle whose target comes from a random expression, or None if its value is no whole number in 1…max_target."""
     numbers = tuple(int(n) for n in rng.integers(1, max_number + 1, num_numbers))
+    value = random_expression(rng, numbers)[0]
+    if value.denominator != 1 or not 1 <= value <= max_target or int(value) in numbers:
+        return None
+    return Puzzle(numbers, int(value))
+
+
+def random_expression(rng: np.random.Generator, numbers: tuple[int, ...]) -> Term:
+    """An expression that uses each of `numbers` once: random terms are joined by random operations."""
     terms: list[Term] = [(Fraction(n), str(n)) for n in numbers]
     while len(terms) > 1:
         first, second, *rest = (terms[i] for i in rng.permutation(len(terms)))
         results = _joined(first, second)
         terms = [*rest, results[int(rng.integers(len(results)))]]
-    value = terms[0][0]
-    if value.denominator != 1 or not 1 <= value <= max_target or int(value) in numbers:
-        return None
-    return Puzzle(numbers, int(value))
+    return terms[0]
+
+
+def template_choices(num_numbers: int) -> tuple[int, ...]:
+    """[num_numbers − 1] choices at each join of a template: a pair of terms times one of six operations."""
+    return tuple(comb(terms, 2) * _NUM_OPERATIONS for terms in range(num_numbers, 1, -1))
+
+
+def fill_template(numbers: tuple[int, ...], template: tuple[int, ...]) -> Fraction | None:
+    """Value of `template` filled with `numbers` in order; None if it is too short or divides by zero."""
+    terms: list[Term] = [(Fraction(n), "") for n in numbers]
+    for choice in template:
+        pair, operation = divmod(choice, _NUM_OPERATIONS)
+        i, j = list(combinations(range(len(terms)), 2))[pair]
+        results = _joined(terms[i], terms[j])
+        if operation >= len(results):
+            return None
+        terms = [*(term for k, term in enumerate(terms) if k not in (i, j)), results[operation]]
+    return terms[0][0] if len(terms) == 1 else None
 
 
 @lru_cache(maxsize=16_384)

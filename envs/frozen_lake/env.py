@@ -7,9 +7,13 @@ from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
 from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 
 from envs.frozen_lake.lake import MOVES, Cell, Lake, generate_lake
+from envs.frozen_lake.planning import BEST_HOW, best_success, transition_matrices
+from envs.spaces import AnyText
 from envs.splits import Split, draw_instance
 from envs.task import TextTask, chance_seed, read_options
 
@@ -33,6 +37,7 @@ class FrozenLakeTask(TextTask[int]):
     """
 
     title: ClassVar[str] = "FrozenLake"
+    best_how: ClassVar[str] = BEST_HOW
 
     def __init__(
         self,
@@ -56,7 +61,7 @@ class FrozenLakeTask(TextTask[int]):
         self.success_rate = success_rate
         self.render_mode = render_mode
         self.action_space = gym.spaces.Discrete(len(MOVES))
-        self.observation_space = gym.spaces.Text(4_096)
+        self.observation_space = AnyText(4_096)
         self._shape = (size, p_frozen)
         self._pool_size = pool_size
         self._lake: Lake | None = None
@@ -137,6 +142,27 @@ class FrozenLakeTask(TextTask[int]):
         path = None if self.player in self.lake.holes else self.lake.shortest_path(self.player)
         return None if path is None else list(path)
 
+    def best_success(self, max_turns: int, max_actions_per_turn: int, max_actions: int) -> float:
+        """Greatest chance of the goal from here under the caps, slips included."""
+        values = best_success(self._transitions(), self._goal, max_turns, max_actions_per_turn, max_actions)
+        return float(values[int(self._running.s)])
+
+    def blind_success(self, plan: tuple[int, ...]) -> float:
+        """Chance that the moves numbered in `plan` reach the goal from here, slips included."""
+        transitions = self._transitions()
+        chances = np.zeros(transitions.shape[1])
+        chances[int(self._running.s)] = 1.0
+        for index in plan:
+            chances = chances @ transitions[index]
+        return float(chances[self._goal])
+
+    def _transitions(self) -> npt.NDArray[np.float64]:
+        return _transitions_of(self.lake, self.success_rate)
+
+    @property
+    def _goal(self) -> int:
+        return self.lake.goal[0] * self.lake.size + self.lake.goal[1]
+
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Draws the map that (seed, split) names; `outcome_seed` decides the slips. Without seeds: `np_random`."""
         super().reset(seed=seed)
@@ -157,7 +183,7 @@ class FrozenLakeTask(TextTask[int]):
         """One move. Raises ValueError for an action outside 0…3."""
         if not 0 <= int(action) < len(_MOVE_NAMES):
             raise ValueError(f"action must be 0…3 ({', '.join(_MOVE_NAMES)}), got {action}")
-        _, reward, terminated, _, _ = self._running.step(int(action))
+        _, reward, terminated, _, _ = self._running.step(int(action))  # type: ignore[no-untyped-call]
         return self.describe(), float(reward), bool(terminated), False, {}
 
 
@@ -171,3 +197,8 @@ def _lake_of(seed: int, split: Split, size: int, p_frozen: float) -> Lake:
 @lru_cache(maxsize=1_024)
 def _dynamics_of(lake: Lake, success_rate: float) -> FrozenLakeEnv:
     return FrozenLakeEnv(desc=lake.rows(), is_slippery=success_rate < 1, success_rate=success_rate)
+
+
+@lru_cache(maxsize=1_024)
+def _transitions_of(lake: Lake, success_rate: float) -> npt.NDArray[np.float64]:
+    return transition_matrices(_dynamics_of(lake, success_rate))

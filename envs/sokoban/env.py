@@ -10,7 +10,8 @@ import numpy as np
 
 from envs.sokoban.generator import generate_room
 from envs.sokoban.room import MOVES, Room
-from envs.sokoban.solver import shortest_solution
+from envs.sokoban.solver import shortest_solution, solved_by
+from envs.spaces import AnyText
 from envs.splits import Split, draw_instance
 from envs.task import TextTask, read_options
 
@@ -60,7 +61,7 @@ class SokobanEnv(TextTask[int]):
         self.observation = observation
         self.render_mode = render_mode
         self.action_space = gym.spaces.Discrete(len(MOVES))
-        self.observation_space = gym.spaces.Text(4_096)
+        self.observation_space = AnyText(4_096)
         self._shape = (height, width, num_boxes, min_solution_steps, max_solution_steps)
         self._pool_size = pool_size
         self._start: Room | None = None
@@ -118,6 +119,10 @@ class SokobanEnv(TextTask[int]):
         """A shortest solution from here."""
         solution = shortest_solution(self.room)
         return None if solution is None else list(solution)
+
+    def blind_success(self, plan: tuple[int, ...]) -> float:
+        """1 if the moves numbered in `plan` solve the room, else 0."""
+        return float(solved_by(self.room, tuple(_MOVE_NAMES[index] for index in plan)))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Draws the room that (seed, split) names; without a seed, one from `np_random`."""

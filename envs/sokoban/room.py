@@ -45,7 +45,7 @@ class Room:
         return replace(self, player=ahead, boxes=boxes)
 
     def grid(self) -> str:
-        """One symbol a cell, one row a line: # wall, _ floor, O target, X box, √ box on target, P player, S on target."""
+        """One symbol a cell, a row a line: # wall, _ floor, O target, X box, √ box on target, P player, S on target."""
         return "\n".join("".join(self._symbol((r, c)) for c in range(self.width)) for r in range(self.height))
 
     def coordinates(self) -> str:

@@ -36,6 +36,16 @@ def shortest_solution(room: Room, max_steps: int = 100) -> tuple[str, ...] | Non
     return None
 
 
+def solved_by(room: Room, plan: tuple[str, ...]) -> bool:
+    """Whether the moves of `plan`, played one after the other, solve `room` on the way."""
+    state = (room.player, room.boxes)
+    for move in plan:
+        state = _moved(room.floor, state, MOVES[move]) or state
+        if state[1] == room.targets:
+            return True
+    return False
+
+
 def _moved(
     floor: frozenset[Cell], state: tuple[Cell, tuple[Cell, ...]], step: Cell
 ) -> tuple[Cell, tuple[Cell, ...]] | None:

@@ -1,0 +1,25 @@
+"""The space of all strings: what models write and environments say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+
+
+class AnyText(gym.spaces.Text):
+    """`Text` without an alphabet: any string of at most `max_length` characters, the empty one too.
+
+    Gymnasium's own `Text` holds only the characters of its alphabet (letters and digits by default), so a reply with
+    a line break would not be in the action space.
+    """
+
+    def __init__(self, max_length: int) -> None:
+        super().__init__(max_length, min_length=0)
+
+    def contains(self, x: Any) -> bool:
+        """Whether `x` is a string that is not too long."""
+        return isinstance(x, str) and len(x) <= self.max_length
+
+    def __repr__(self) -> str:
+        return f"AnyText({self.max_length})"
