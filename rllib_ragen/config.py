@@ -1,5 +1,6 @@
 """The one schema of a run, for YAML, command line and Python. Strict: unknown keys are errors.
 
+Each key's own range is here; what keys must say together is in config_checks.py, reading them in config_load.py.
 Imports neither Ray nor torch, so that `--help` and bad input are answered at once.
 """
 
@@ -8,13 +9,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+from envs.text import TextLimits
+
+EMBEDDED_MODEL = "tiny"
+"""`model.path` of the model that ships with the package."""
 
 
 class Section(BaseModel):
-    """Base of every section: unknown keys refused, assignments validated."""
+    """Base of every section: unknown keys refused, assignments validated, numbers finite."""
 
-    model_config = ConfigDict(extra="forbid", validate_assignment=True)
+    model_config = ConfigDict(extra="forbid", validate_assignment=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_bool_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """pydantic takes `yes` for 1; a config that says so is a mistake."""
+        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation is not bool:
+            raise ValueError("true or false, where something else is wanted")
+        return value
 
 
 class EnvSection(Section):
@@ -35,7 +49,9 @@ class EnvSection(Section):
 class ModelSection(Section):
     """Which policy."""
 
-    path: str = Field("tiny", description="`tiny` (embedded) or a folder with a transformers model and its tokenizer")
+    path: str = Field(
+        EMBEDDED_MODEL, description="`tiny` (embedded) or a folder with a transformers model and its tokenizer"
+    )
     dtype: Literal["float32", "bfloat16"] = Field("float32", description="type of weights and activations")
 
 
@@ -119,5 +135,20 @@ class RunConfig(Section):
     iterations: int = Field(80, ge=1, description="updates of the policy")
     time_limit_s: float | None = Field(None, gt=0, description="stop (and save) after so many seconds of training")
     checkpoint_interval: int = Field(20, ge=0, description="iterations between checkpoints; 0: only at the end")
+    keep_checkpoints: int = Field(3, ge=0, description="newest checkpoints that are kept; 0: all")
     results_dir: Path = Field(Path("results"), description="where run folders go")
     name: str | None = Field(None, description="run folder's name; null: env, date and seed")
+
+    def text_limits(self) -> TextLimits:
+        """How episodes are cut and told, with prompt_style `auto` decided: brief for the embedded model, else full."""
+        env = self.env
+        embedded = self.model.path == EMBEDDED_MODEL
+        style = ("brief" if embedded else "full") if env.prompt_style == "auto" else env.prompt_style
+        return TextLimits(
+            max_turns=env.max_turns,
+            max_actions_per_turn=env.max_actions_per_turn,
+            max_actions=env.max_actions,
+            format_penalty=env.format_penalty,
+            think=env.think,
+            prompt_style=style,
+        )

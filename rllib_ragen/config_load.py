@@ -1,0 +1,143 @@
+"""Reads a run's config: defaults < preset or YAML file < flags < `--set a.b=c`; then checks and saves it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from envs.registry import check_env_name
+from rllib_ragen.config import RunConfig
+from rllib_ragen.config_checks import ConfigError, check_config
+from rllib_ragen.config_errors import sentence
+
+Tree = dict[str, Any]
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML's safe subset, with YAML 1.2's numbers (`1e-4` is one) and without duplicate keys."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]  # type: ignore[no-untyped-call]
+        twice = [key for key in keys if keys.count(key) > 1]
+        if twice:
+            raise yaml.constructor.ConstructorError(None, None, f"the key {twice[0]!r} is given twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)[eE][-+]?\d+$"),
+    list("-+.0123456789"),
+)
+
+
+def build_config(*layers: Mapping[str, Any]) -> RunConfig:
+    """The checked config of `layers`, nested mappings of which later ones win key by key.
+
+    Raises:
+        ConfigError: an unknown key, a value out of range, or keys that do not fit together.
+    """
+    try:
+        config = RunConfig.model_validate(merge(*layers))
+    except ValidationError as error:
+        raise ConfigError(sentence(error)) from None
+    return check_config(config)
+
+
+def merge(*layers: Mapping[str, Any]) -> Tree:
+    """One nested mapping of several; the inputs stay as they are."""
+    merged: Tree = {}
+    for layer in layers:
+        for key, value in layer.items():
+            both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+            merged[key] = merge(merged[key], value) if both else value
+    return merged
+
+
+def read_yaml(path: Path) -> Tree:
+    """The mapping that a YAML file holds; an empty file holds none.
+
+    Raises:
+        ConfigError: no such file, not YAML, or no mapping.
+    """
+    try:
+        tree = _parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"config file {path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"config file {path} is not YAML: {_one_line(error)}") from None
+    if tree is None:
+        return {}
+    if not isinstance(tree, dict):
+        raise ConfigError(f"config file {path} must hold a mapping of keys to values, not {tree!r}")
+    return tree
+
+
+def preset(env_name: str) -> Tree:
+    """The settings that ship for an environment (tune_configs/<name>.yaml).
+
+    Raises:
+        ConfigError: unknown environment.
+    """
+    try:
+        file = resources.files("tune_configs") / f"{check_env_name(env_name)}.yaml"
+    except ValueError as error:
+        raise ConfigError(f"env.name: {error}") from None
+    tree = _parse(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    assert isinstance(tree, dict)
+    return tree
+
+
+def parse_assignments(assignments: Sequence[str]) -> Tree:
+    """`["learner.lr=1e-4"]` → `{"learner": {"lr": 1e-4}}`; values are YAML, later ones win.
+
+    Raises:
+        ConfigError: no `=`, an empty key, or a value that is not YAML.
+    """
+    tree: Tree = {}
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        if not equals or not all(key.split(".")):
+            raise ConfigError(f"--set {assignment}: must be key=value, as in learner.lr=1e-4")
+        try:
+            tree = merge(tree, nest(key, _parse(text)))
+        except yaml.YAMLError as error:
+            raise ConfigError(f"--set {assignment}: the value is not YAML: {_one_line(error)}") from None
+    return tree
+
+
+def nest(key: str, value: Any) -> Tree:
+    """`("a.b", 1)` → `{"a": {"b": 1}}`."""
+    *sections, last = key.split(".")
+    tree: Tree = {last: value}
+    for section in reversed(sections):
+        tree = {section: tree}
+    return tree
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> Tree:
+    """`{"a": {"b": 1}}` → `{"a.b": 1}`; empty mappings are values."""
+    flat: Tree = {}
+    for key, value in tree.items():
+        inner = isinstance(value, Mapping) and value
+        flat.update(flatten(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value})
+    return flat
+
+
+def save_config(config: RunConfig, path: Path) -> None:
+    """Writes the resolved config as YAML that `--config` reads."""
+    path.write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False), encoding="utf-8")
+
+
+def _parse(text: str) -> Any:
+    return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
