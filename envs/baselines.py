@@ -1,0 +1,137 @@
+"""Floor and ceiling of a success rate: random play, the best blind plan, the best possible under the caps.
+
+A success rate says little without them: published "20 %" on Sokoban turned out to be the random level. The values of
+all presets are shipped in baselines.json, which `python -m envs.baselines` makes; others are computed when asked for
+and kept in the user's cache folder.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from envs.blind import blind_success
+from envs.cache import read_cached, write_cached
+from envs.policies import Clock, Score, best_success, random_success
+from envs.presets import all_presets
+from envs.registry import check_env_name, make_task
+from envs.task import TextTask
+from envs.text import TextLimits
+
+RULES_VERSION = 1
+"""Part of every key: to be raised when rules or generators change, so that old values are not found again."""
+SHIPPED_FILE = "baselines.json"
+_PRESENTATION = frozenset({"observation", "render_mode", "pool_size"})
+"""Settings that do not change what is computed: how a state is told, and how many of its instances a run uses."""
+_SHIPPED_COUNT = 1_000
+_DEMANDED_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """Success rates in [0, 1] on test instances."""
+
+    random: float
+    """Uniformly random valid actions and turn sizes: the floor."""
+    blind: float
+    """The best plan found that ignores the state."""
+    best: float
+    """The best possible under the caps: the ceiling."""
+    notes: dict[str, str]
+    """How each of the three was computed."""
+
+
+def baselines_for(name: str, task: dict[str, Any] | None = None, limits: TextLimits | None = None) -> Baselines:
+    """The baselines of environment `name` with `task` settings under `limits`.
+
+    Shipped values come at once; others take up to about a minute the first time.
+
+    Raises:
+        ValueError: unknown environment or setting.
+        NotImplementedError: the task has no solver or no blind plans.
+    """
+    return _baselines_of(settings_key(name, task, limits))
+
+
+def settings_key(name: str, task: dict[str, Any] | None = None, limits: TextLimits | None = None) -> str:
+    """The canonical text of what the baselines depend on: the full task settings and the three caps."""
+    short, limits = check_env_name(name), limits or TextLimits()
+    parameters = inspect.signature(type(make_task(short, **(task or {})))).parameters
+    settings = {key: parameter.default for key, parameter in parameters.items()} | (task or {})
+    return json.dumps(
+        {
+            "env": short,
+            "task": {key: value for key, value in settings.items() if key not in _PRESENTATION},
+            "caps": [limits.max_turns, limits.max_actions_per_turn, limits.max_actions],
+            "rules_version": RULES_VERSION,
+        },
+        sort_keys=True,
+    )
+
+
+def compute_baselines(key: str, count: int = _SHIPPED_COUNT, seconds: float | None = None) -> Baselines:
+    """Computes what `key` (from settings_key) asks for.
+
+    Args:
+        key: canonical settings.
+        count: test instances.
+        seconds: stop each of the three early after this long; None: never, which makes the result reproducible.
+    """
+    asked = json.loads(key)
+    limits = TextLimits(*asked["caps"])
+    make: Callable[[], TextTask[Any]] = lambda: make_task(asked["env"], **asked["task"])  # noqa: E731
+    task, clock = make(), Clock(count, seconds)
+    floor = random_success(task, limits, clock)
+    blind, plan = blind_success(make, limits, clock)
+    best = best_success(task, limits, clock)
+    notes = {
+        "random": f"uniformly random valid actions and turn sizes, {_sample(floor)}",
+        "blind": f"best fixed plan found, {list(plan)}, chosen on train instances, {_sample(blind)}",
+        "best": f"{task.best_how}, {_sample(best)}",
+    }
+    return Baselines(round(floor.rate, 4), round(blind.rate, 4), round(best.rate, 4), notes)
+
+
+def shipped_baselines() -> dict[str, Baselines]:
+    """The values that come with the package, by settings key."""
+    text = resources.files("envs").joinpath(SHIPPED_FILE).read_text(encoding="utf-8")
+    return {key: Baselines(**values) for key, values in json.loads(text).items()}
+
+
+@lru_cache(maxsize=256)
+def _baselines_of(key: str) -> Baselines:
+    shipped = shipped_baselines()
+    if key in shipped:
+        return shipped[key]
+    cached = read_cached("baselines", key)
+    if cached is not None:
+        return Baselines(**cached)
+    computed = compute_baselines(key, seconds=_DEMANDED_SECONDS)
+    write_cached("baselines", key, asdict(computed))
+    return computed
+
+
+def _sample(score: Score) -> str:
+    return f"{score.instances} test instances, ± {score.error:.1%}"
+
+
+def main() -> None:
+    """Recomputes the shipped file (about ten minutes on one core)."""
+    shipped: dict[str, Any] = {}
+    for env, name, (task, limits) in all_presets():
+        key = settings_key(env, task, TextLimits(**limits))
+        if key not in shipped:
+            found = compute_baselines(key)
+            shipped[key] = asdict(found)
+            print(f"{env:12} {name:12} random {found.random:.1%}, blind {found.blind:.1%}, best {found.best:.1%}")
+    with resources.as_file(resources.files("envs").joinpath(SHIPPED_FILE)) as path:
+        path.write_text(json.dumps(shipped, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

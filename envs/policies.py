@@ -1,0 +1,85 @@
+"""Success of the random policy and of the best possible one, over a task's test instances."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from envs.splits import Split
+from envs.task import TextTask
+from envs.text import TextLimits
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How many instances may be looked at: `count`, or fewer (at least `at_least`) once `seconds` have passed."""
+
+    count: int
+    seconds: float | None = None
+    at_least: int = 40
+
+    def seeds(self) -> Iterator[int]:
+        """0, 1, 2, … while count and time last."""
+        end = None if self.seconds is None else time.monotonic() + self.seconds
+        for seed in range(self.count):
+            if end is not None and seed >= self.at_least and time.monotonic() > end:
+                return
+            yield seed
+
+
+@dataclass(frozen=True)
+class Score:
+    """A success rate in [0, 1], its standard error over instances, and how many there were."""
+
+    rate: float
+    error: float
+    instances: int
+
+    @classmethod
+    def of(cls, successes: list[float]) -> Score:
+        """Mean over instances."""
+        values = np.asarray(successes, np.float64)
+        return cls(float(values.mean()), float(values.std() / np.sqrt(len(values))), len(values))
+
+
+def random_success(task: TextTask[Any], limits: TextLimits, clock: Clock, plays: int = 4) -> Score:
+    """A policy that plays, each turn, 1…max_actions_per_turn valid actions, number and actions uniformly at random.
+
+    Every test instance is played `plays` times, with different luck.
+    """
+    successes = []
+    for seed in clock.seeds():
+        won = 0
+        for play in range(plays):
+            task.reset(seed=seed, options={"split": Split.TEST, "outcome_seed": seed * plays + play})
+            won += _plays_at_random(task, limits, np.random.default_rng([seed, play, 1]))
+        successes.append(won / plays)
+    return Score.of(successes)
+
+
+def _plays_at_random(task: TextTask[Any], limits: TextLimits, rng: np.random.Generator) -> bool:
+    left = limits.max_actions
+    for _ in range(limits.max_turns):
+        size = min(int(rng.integers(1, limits.max_actions_per_turn + 1)), left)
+        for _ in range(size):
+            _, _, terminated, _, _ = task.step(task.parse_action(task.random_action(rng)))
+            if terminated:
+                return task.success
+        left -= size
+        if left == 0:
+            break
+    return task.success
+
+
+def best_success(task: TextTask[Any], limits: TextLimits, clock: Clock) -> Score:
+    """The best possible policy under the caps, on test instances; see the task's `best_how`."""
+    caps = (limits.max_turns, limits.max_actions_per_turn, limits.max_actions)
+    successes = []
+    for seed in clock.seeds():
+        task.reset(seed=seed, options={"split": Split.TEST})
+        successes.append(task.best_success(*caps))
+    return Score.of(successes)

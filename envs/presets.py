@@ -1,0 +1,66 @@
+"""Named settings of every environment: the defaults, the two papers', and a harder or easier variant each."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any, NamedTuple
+
+from envs.registry import check_env_name, env_names
+
+PAPER_PRESETS = ("default", "ragen-v1", "ragen-v2")
+"""Presets that every environment has."""
+_V1_LIMITS = {"max_turns": 5, "max_actions_per_turn": 5, "max_actions": 10}
+_V2_LIMITS = {"max_turns": 5, "max_actions_per_turn": 2, "max_actions": 10}
+_LIMITS: dict[str, dict[str, Any]] = {"ragen-v1": _V1_LIMITS, "ragen-v2": _V2_LIMITS}
+_TASKS: dict[str, dict[str, dict[str, Any]]] = {
+    "sokoban": {
+        "ragen-v1": {"observation": "grid"},
+        "ragen-v2": {"observation": "both"},
+        "8x8-2-boxes": {"height": 8, "width": 8, "num_boxes": 2},
+    },
+    "frozen_lake": {
+        "ragen-v1": {"p_frozen": 0.8, "success_rate": 1 / 3, "observation": "grid"},
+        "ragen-v2": {"p_frozen": 0.9, "success_rate": 0.8, "observation": "both"},
+        "no-slips": {"success_rate": 1.0},
+    },
+    "bandit": {
+        "ragen-v1": {"low_reward": 0.15},
+        "ragen-v2": {"low_reward": 0.1},
+        "reversed": {"reversed": True},
+    },
+    "countdown": {
+        "4-numbers": {"num_numbers": 4},
+    },
+}
+
+
+class Preset(NamedTuple):
+    """What `make_text_env` takes: settings of the task, and fields of TextLimits."""
+
+    task: dict[str, Any]
+    limits: dict[str, Any]
+
+
+def preset_names(env: str) -> list[str]:
+    """The presets of `env` (short name or Gymnasium id). Raises ValueError for an unknown environment."""
+    own = _TASKS[check_env_name(env)]
+    return [*PAPER_PRESETS, *(name for name in own if name not in PAPER_PRESETS)]
+
+
+def preset(env: str, name: str = "default") -> Preset:
+    """Fresh copies of the settings that preset `name` of `env` stands for.
+
+    Raises:
+        ValueError: unknown environment or preset; names the allowed ones and the nearest.
+    """
+    short, allowed = check_env_name(env), preset_names(env)
+    if name not in allowed:
+        near = difflib.get_close_matches(name, allowed, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"unknown preset {name!r} of {short}; allowed: {', '.join(allowed)}{hint}")
+    return Preset(dict(_TASKS[short].get(name, {})), dict(_LIMITS.get(name, {})))
+
+
+def all_presets() -> list[tuple[str, str, Preset]]:
+    """Every (environment, preset name, preset)."""
+    return [(env, name, preset(env, name)) for env in env_names() for name in preset_names(env)]
