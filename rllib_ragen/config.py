@@ -15,6 +15,7 @@ from envs.text import TextLimits
 
 EMBEDDED_MODEL = "tiny"
 """`model.path` of the model that ships with the package."""
+EMBEDDED_FOLDER = Path(__file__).parent / "models" / "tiny" / "checkpoint"
 
 
 class Section(BaseModel):
@@ -53,6 +54,11 @@ class ModelSection(Section):
         EMBEDDED_MODEL, description="`tiny` (embedded) or a folder with a transformers model and its tokenizer"
     )
     dtype: Literal["float32", "bfloat16"] = Field("float32", description="type of weights and activations")
+
+    @property
+    def folder(self) -> Path:
+        """Where the model lies."""
+        return EMBEDDED_FOLDER if self.path == EMBEDDED_MODEL else Path(self.path).expanduser()
 
 
 class RolloutSection(Section):
@@ -137,7 +143,7 @@ class RunConfig(Section):
     checkpoint_interval: int = Field(20, ge=0, description="iterations between checkpoints; 0: only at the end")
     keep_checkpoints: int = Field(3, ge=0, description="newest checkpoints that are kept; 0: all")
     results_dir: Path = Field(Path("results"), description="where run folders go")
-    name: str | None = Field(None, description="run folder's name; null: env, date and seed")
+    name: str | None = Field(None, pattern=r"^\w[\w.-]*$", description="run folder's name; null: env, date and seed")
 
     def text_limits(self) -> TextLimits:
         """How episodes are cut and told, with prompt_style `auto` decided: brief for the embedded model, else full."""

@@ -51,6 +51,8 @@ def allowed(field: FieldInfo) -> str:
         for limit in [next((getattr(m, name) for m in field.metadata if hasattr(m, name)), None)]
         if limit is not None
     ]
+    if any(getattr(m, "pattern", None) for m in field.metadata):
+        bounds.append("of letters, digits and . _ -")
     kind, *null = _kind(field.annotation).partition(", or null")
     return " ".join([kind, " and ".join(bounds)]).strip() + null[0]
 

@@ -23,7 +23,7 @@ class _Loader(yaml.SafeLoader):
     """YAML's safe subset, with YAML 1.2's numbers (`1e-4` is one) and without duplicate keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]  # type: ignore[no-untyped-call]
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         twice = [key for key in keys if keys.count(key) > 1]
         if twice:
             raise yaml.constructor.ConstructorError(None, None, f"the key {twice[0]!r} is given twice", node.start_mark)

@@ -1,0 +1,99 @@
+"""Evaluates a trained run or any model folder: `python -m rllib_ragen.evaluate results/RUN --split test`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from envs.splits import Split
+from rllib_ragen.cli import key_table, make_parser, read_layers
+from rllib_ragen.config import RunConfig
+from rllib_ragen.config_checks import ConfigError
+from rllib_ragen.config_load import build_config, flatten, merge, preset
+from rllib_ragen.preflight import preflight
+from rllib_ragen.ray_start import start_ray
+from rllib_ragen.results import Evaluation, find_baselines, scale_line, way
+from rllib_ragen.run import BAD_INPUT
+from rllib_ragen.run_folder import RunFolder, SavedState
+
+_FLAGS = ("--env", "--engine", "--num-env-runners", "--seed")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; its exit code: 0 done, 2 bad input."""
+    options = parse(arguments)
+    if options.keys:
+        print(key_table())
+        return 0
+    try:
+        config, saved = plan(options)
+        print(f"sampling  {preflight(config).why}", flush=True)
+        evaluate(config, saved, options.split, options.num_instances or config.eval.num_test_instances or 256)
+    except ConfigError as error:
+        print(f"rllib_ragen: {error}", file=sys.stderr)
+        return BAD_INPUT
+    return 0
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = make_parser("evaluate", "Success of a model on instances of one split, T = 1 and greedy.", _FLAGS)
+    parser.add_argument(
+        "model", metavar="RUN_OR_MODEL", help="run folder (its newest checkpoint), model folder, or tiny"
+    )
+    parser.add_argument("--split", choices=[*Split], default=Split.TEST, help="which instances [test]")
+    parser.add_argument("--num-instances", type=_positive, metavar="N", help="how many [as the run, or 256]")
+    return parser.parse_args(arguments)
+
+
+def plan(options: argparse.Namespace) -> tuple[RunConfig, SavedState | None]:
+    """The config to evaluate under, and the checkpoint to load into it (None: the model folder as it is).
+
+    Raises:
+        ConfigError: whatever is wrong, in one sentence.
+    """
+    given = merge(*read_layers(options))
+    path = Path(options.model)
+    if (path / "config.yaml").is_file():
+        folder = RunFolder.open(path)
+        return build_config(folder.config().model_dump(), given), folder.newest_checkpoint()
+    name = str(flatten(given).get("env.name", RunConfig().env.name))
+    return build_config(preset(name), given, {"model": {"path": options.model}}), None
+
+
+def evaluate(config: RunConfig, saved: SavedState | None, split: str, num_instances: int) -> None:
+    """Prints the success rates beside floor and ceiling.
+
+    Raises:
+        ConfigError: Ray has not what the config asks for.
+    """
+    baselines = find_baselines(config)
+    start_ray(config)
+    from rllib_ragen.starpo import StarPOConfig
+
+    algo = StarPOConfig.from_run_config(config).build_algo()
+    try:
+        if saved:
+            algo.load_checkpoint(saved.path)
+        where = f"iteration {saved.iteration}" if saved else config.model.path
+        print(f"{config.env.name}, {num_instances} {split} instances, {where}", flush=True)
+        for greedy in (False, True):
+            result = algo.evaluate_split(split, num_instances, greedy)
+            row = {"iteration": 0, "split": split, "greedy": greedy, **result}
+            more = ", ".join(f"{name} {value:.3g}" for name, value in result.items() if name != "success")
+            print(f"{way(greedy):8} {Evaluation.from_row(row)}  ({more})", flush=True)
+        print(f"on this scale: {scale_line(baselines)}")
+    finally:
+        algo.stop()
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be an integer ≥ 1, got {text!r}")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

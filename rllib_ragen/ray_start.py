@@ -1,0 +1,51 @@
+"""Starts Ray for one run: local and quiet, or the cluster that RAY_ADDRESS names."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import warnings
+
+from rllib_ragen.config import RunConfig
+from rllib_ragen.config_checks import ConfigError
+
+
+def start_ray(config: RunConfig) -> None:
+    """Connects to RAY_ADDRESS if that is set, else starts a local Ray that is big enough.
+
+    Raises:
+        ConfigError: the cluster has fewer CPUs or GPUs than the run's actors ask for, so they would wait for ever.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    warnings.filterwarnings("ignore", category=DeprecationWarning)
+    import ray
+
+    if os.environ.get("RAY_ADDRESS"):
+        ray.init(logging_level=logging.ERROR)
+    else:
+        cpus = max(os.cpu_count() or 1, cpus_wanted(config))
+        ray.init(num_cpus=cpus, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    for name in ("ray.rllib", "ray.tune", "ray.train"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    have = ray.cluster_resources()
+    for kind, wanted in (("CPU", float(cpus_wanted(config))), ("GPU", gpus_wanted(config))):
+        if have.get(kind, 0.0) < wanted:
+            raise ConfigError(
+                f"rollout.num_env_runners and learner.num_learners ask for {wanted:g} {kind}s in all,"
+                f" but Ray has {have.get(kind, 0.0):g}"
+            )
+
+
+def cpus_wanted(config: RunConfig) -> int:
+    """One for each actor, and one for the driver."""
+    return config.rollout.num_env_runners + config.learner.num_learners + 1
+
+
+def gpus_wanted(config: RunConfig) -> float:
+    """GPUs of all actors; fractions of a GPU add up on one, whole ones do not."""
+    runners = config.rollout.num_env_runners * config.rollout.num_gpus_per_env_runner
+    learners = max(1, config.learner.num_learners) * config.learner.num_gpus_per_learner
+    total = runners + learners
+    return float(math.ceil(total - 1e-9))

@@ -1,0 +1,84 @@
+"""What a run reached, as lines for people: evaluations with their standard errors, beside floor and ceiling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from envs.baselines import Baselines, baselines_for
+from rllib_ragen.config import RunConfig
+from rllib_ragen.display import percent
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Success on one split at one iteration."""
+
+    iteration: int
+    split: str
+    greedy: bool
+    success: float
+    num_episodes: int
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Evaluation:
+        """From an evaluation row of progress.jsonl."""
+        return cls(row["iteration"], row["split"], row["greedy"], row["success"], row["num_episodes"])
+
+    @property
+    def error(self) -> float:
+        """Standard error of the success rate over the instances."""
+        return math.sqrt(self.success * (1 - self.success) / max(1, self.num_episodes))
+
+    def __str__(self) -> str:
+        return f"{100 * self.success:.1f} ± {100 * self.error:.1f} %"
+
+
+def find_baselines(config: RunConfig) -> Baselines | None:
+    """Floor, blind and ceiling of the run's task; None for a task that cannot tell them."""
+    try:
+        return baselines_for(config.env.name, config.env.task, config.text_limits())
+    except NotImplementedError:
+        return None
+
+
+def scale_line(baselines: Baselines | None) -> str:
+    """`random 6.6 %, best blind plan 9.4 %, best possible 97.3 %`."""
+    if baselines is None:
+        return "no baselines: this task has no solver"
+    return (
+        f"random {percent(baselines.random)}, best blind plan {percent(baselines.blind)},"
+        f" best possible {percent(baselines.best)}"
+    )
+
+
+def validation_line(found: Iterable[Evaluation], baselines: Baselines | None) -> str:
+    """One line for the evaluations of one iteration on one split."""
+    evaluations = list(found)
+    first = evaluations[0]
+    values = ", ".join(f"{way(e.greedy)} {e}" for e in evaluations)
+    return f"{first.split} at iteration {first.iteration}: {values}  ({scale_line(baselines)})"
+
+
+def way(greedy: bool, temperature: float = 1.0) -> str:
+    """How replies were chosen."""
+    return "greedy" if greedy else f"T = {temperature:g}"
+
+
+def results_table(evaluations: Iterable[Evaluation], baselines: Baselines | None) -> str:
+    """Before and after, per split and way of decoding; the earliest and the latest of each are taken."""
+    by_kind: dict[tuple[str, bool], list[Evaluation]] = {}
+    for evaluation in evaluations:
+        by_kind.setdefault((evaluation.split, evaluation.greedy), []).append(evaluation)
+    lines = [f"{'success on unseen instances':30}{'before':>16}{'after':>16}{'change':>10}   instances"]
+    for (split, greedy), found in sorted(by_kind.items()):
+        first, last = found[0], found[-1]
+        label = f"{split}, {way(greedy)}"
+        if first is last:
+            before, after, change = (str(first), "", "") if first.iteration == 0 else ("", str(first), "")
+        else:
+            before, after, change = str(first), str(last), f"{100 * (last.success - first.success):+.1f}"
+        lines.append(f"{label:30}{before:>16}{after:>16}{change:>10}{last.num_episodes:>12}")
+    return "\n".join([*lines, f"on this scale: {scale_line(baselines)}"])

@@ -1,0 +1,211 @@
+"""Trains an LLM agent: `python -m rllib_ragen.run --env sokoban`.
+
+Config → checks → build → test → train, with validation and checkpoints → test → what came out and where it lies.
+Ray and torch are imported only after the checks, so that bad input is answered at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envs.registry import check_env_name
+from rllib_ragen.cli import key_table, make_parser, read_layers
+from rllib_ragen.config import RunConfig
+from rllib_ragen.config_checks import ConfigError
+from rllib_ragen.config_load import build_config, flatten, merge, preset, read_yaml, save_config
+from rllib_ragen.display import Display, make_display
+from rllib_ragen.interrupt import Interrupt
+from rllib_ragen.preflight import preflight
+from rllib_ragen.ray_start import start_ray
+from rllib_ragen.results import find_baselines, results_table, scale_line
+from rllib_ragen.rollout.engines.choose import EngineChoice
+from rllib_ragen.run_folder import RunFolder, SavedState
+
+if TYPE_CHECKING:
+    from rllib_ragen.training import Training
+
+_MAY_CHANGE_ON_RESUME = ("iterations", "time_limit_s")
+INTERRUPTED = 130
+BAD_INPUT = 2
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be done, checked as far as that is cheap."""
+
+    config: RunConfig
+    engine: EngineChoice
+    folder: RunFolder
+    start: SavedState | None
+    """The checkpoint to go on from; None: from the beginning."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; its exit code: 0 done, 2 bad input, 130 interrupted."""
+    options = parse(arguments)
+    if options.keys:
+        print(key_table())
+        return 0
+    try:
+        job = plan(options)
+        return run(job)
+    except ConfigError as error:
+        print(f"rllib_ragen: {error}", file=sys.stderr)
+        return BAD_INPUT
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = make_parser(
+        "run",
+        "Trains an LLM agent by reinforcement on a text environment. "
+        "An environment's own settings (tune_configs/) come before the defaults in brackets.",
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML with the same keys, instead of the preset")
+    parser.add_argument("--resume", type=Path, metavar="DIR", help="run folder to go on from, at its newest checkpoint")
+    return parser.parse_args(arguments)
+
+
+def plan(options: argparse.Namespace) -> Job:
+    """Reads and checks the config, and makes the run's folder.
+
+    Raises:
+        ConfigError: whatever is wrong, in one sentence.
+    """
+    flags, assignments = read_layers(options)
+    given = merge(flags, assignments)
+    if options.resume is not None:
+        if options.config is not None:
+            raise ConfigError("--resume takes its config from the run folder; --config cannot be given with it")
+        return plan_resume(RunFolder.open(options.resume), given)
+    if options.config is not None:
+        base = read_yaml(options.config)
+    else:
+        base = preset(str(flatten(given).get("env.name", RunConfig().env.name)))
+    config = build_config(base, flags, assignments)
+    engine = preflight(config)
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    name = config.name or f"{check_env_name(config.env.name)}-{stamp}-seed{config.seed}"
+    return Job(config, engine, RunFolder.create(config, name), None)
+
+
+def plan_resume(folder: RunFolder, given: dict[str, object]) -> Job:
+    """The saved run, with at most another end.
+
+    Raises:
+        ConfigError: `given` contradicts the saved config, there is no checkpoint, or nothing is left to do.
+    """
+    saved = folder.config()
+    config = build_config(saved.model_dump(), given)
+    before, now = flatten(saved.model_dump()), flatten(config.model_dump())
+    for key in flatten(given):
+        if now.get(key) != before.get(key) and key not in _MAY_CHANGE_ON_RESUME:
+            raise ConfigError(
+                f"{key}: the run in {folder.path} has {before.get(key)!r}; a resumed run may change only"
+                f" {' and '.join(_MAY_CHANGE_ON_RESUME)}"
+            )
+    start = folder.newest_checkpoint()
+    if start.iteration >= config.iterations:
+        raise ConfigError(
+            f"iterations: all {config.iterations} of {folder.path} are done; to go on give --iterations"
+            f" above {start.iteration}"
+        )
+    config.results_dir = folder.path.parent
+    engine = preflight(config)
+    save_config(config, folder.path / "config.yaml")
+    return Job(config, engine, folder, start)
+
+
+def run(job: Job) -> int:
+    """Does the job; its exit code.
+
+    Raises:
+        ConfigError: Ray has not what the run asks for.
+    """
+    display = make_display(job.folder.path.name)
+    with Interrupt(display.say) as interrupt:
+        try:
+            return _run(job, display, interrupt)
+        except KeyboardInterrupt:
+            display.say(f"Stopped at once. {how_to_go_on(job.folder)}")
+            return INTERRUPTED
+        except ConfigError:
+            raise
+        except Exception:
+            display.say(f"Stopped by the error below. {how_to_go_on(job.folder)}")
+            raise
+        finally:
+            display.close()
+
+
+def _run(job: Job, display: Display, interrupt: Interrupt) -> int:
+    config = job.config
+    display.say(f"run folder  {job.folder.path}")
+    display.say(f"model       {config.model.folder if config.model.path != 'tiny' else 'tiny (embedded)'}")
+    display.say(f"sampling    {job.engine.why}")
+    baselines = find_baselines(config)
+    display.say(f"task        {config.env.name}: {scale_line(baselines)}")
+
+    start_ray(config)
+    interrupt.install()
+    from rllib_ragen.run_log import RunLog
+    from rllib_ragen.starpo import StarPOConfig
+    from rllib_ragen.training import Training
+
+    algo = StarPOConfig.from_run_config(config).build_algo()
+    log = RunLog(job.folder.path, job.start.iteration if job.start else None)
+    try:
+        if job.start:
+            algo.load_checkpoint(job.start.path)
+            display.say(f"resumed     at iteration {job.start.iteration}")
+        first = job.start.iteration if job.start else 0
+        training = Training(config, algo, job.folder, log, display, interrupt, baselines, first)
+        if first == 0:
+            training.evaluate_all()
+        training.validate_if_due()
+        reason = training.train()
+        if interrupt.requested:
+            display.close()
+            display.say(f"Stopped at iteration {training.iteration}, and saved. {how_to_go_on(job.folder)}")
+            return INTERRUPTED
+        training.evaluate_all()
+        algo.export_model(job.folder.export)
+        display.close()
+        tell_results(job, training, reason, display, results_table(training.evaluations, baselines))
+        return 0
+    finally:
+        log.close()
+        algo.stop()
+
+
+def tell_results(job: Job, training: Training, reason: str, display: Display, table: str) -> None:
+    """The end of the story: why it ended, what was reached, where everything lies."""
+    path = job.folder.path
+    display.say(f"Stopped after iteration {training.iteration}, because {reason}.\n\n{table}\n")
+    display.say(f"config, logs   {path}/config.yaml, progress.csv, progress.jsonl, trajectories.jsonl")
+    display.say(f"model          {job.folder.export}  (a transformers folder)")
+    display.say(f"checkpoint     {job.folder.newest_checkpoint().path}")
+    display.say(f"curves         tensorboard --logdir {path / 'tensorboard'}")
+    display.say(f"evaluate       python -m rllib_ragen.evaluate {path} --split test")
+    if training.iteration >= job.config.iterations:
+        more = f" --iterations {2 * job.config.iterations}"
+    else:
+        more = "" if job.config.time_limit_s is None else f" --time-limit {2 * job.config.time_limit_s:g}"
+    display.say(f"train longer   python -m rllib_ragen.run --resume {path}{more}")
+
+
+def how_to_go_on(folder: RunFolder) -> str:
+    """The resume command, or that there is nothing to resume."""
+    if not folder.checkpoints():
+        return f"There is no checkpoint in {folder.path} yet: start again."
+    return f"To go on: python -m rllib_ragen.run --resume {folder.path}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

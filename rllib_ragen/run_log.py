@@ -1,0 +1,113 @@
+"""What a run writes as it goes: progress.jsonl, progress.csv, TensorBoard, sampled trajectories."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rllib_ragen.trajectory_json import to_json
+from rllib_ragen.types import Trajectory
+
+Row = dict[str, Any]
+_SAMPLED_PER_ITERATION = 4
+_CURVES = {
+    "rollout": ("success", "return_mean", "turns_mean", "valid_ratio", "reply_tokens_mean", "num_failed"),
+    "groups": ("group_reward_std", "kept_groups", "num_groups", "zero_spread_groups"),
+    "learner": ("policy_loss", "value_loss", "entropy", "clip_fraction", "grad_norm"),
+    "engine": ("logprob_gap_mean", "logprob_gap_max", "reply_tokens_per_s"),
+}
+_PREFIXES = {name: prefix for prefix, names in _CURVES.items() for name in names}
+
+
+class RunLog:
+    """Appends to a run folder's logs. Training rows hold `iteration`, `time_s` and the metrics of one iteration;
+    evaluation rows `iteration`, `split`, `greedy` and what was reached."""
+
+    def __init__(self, folder: Path, resumed_at: int | None = None) -> None:
+        """Opens the logs; `resumed_at`: drop what was logged after this iteration, for it will be done again."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._progress = folder / "progress.jsonl"
+        self._csv = folder / "progress.csv"
+        self._trajectories = folder / "trajectories.jsonl"
+        self._columns: list[str] = []
+        if resumed_at is not None:
+            for path in (self._progress, self._trajectories):
+                _rewrite(path, lambda row: row["iteration"] <= resumed_at)
+            self._write_csv([row for row in self.rows() if "split" not in row])
+        purge_step = None if resumed_at is None else resumed_at + 1
+        self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=purge_step)  # type: ignore[no-untyped-call]
+
+    def rows(self) -> list[Row]:
+        """All rows so far."""
+        if not self._progress.exists():
+            return []
+        return [json.loads(line) for line in self._progress.read_text(encoding="utf-8").splitlines()]
+
+    def train(self, iteration: int, time_s: float, metrics: Mapping[str, Any], sampled: Sequence[Trajectory]) -> None:
+        """One iteration: its metrics, and a few of its trajectories (of different groups where there are)."""
+        row = {"iteration": iteration, "time_s": round(time_s, 3), **metrics}
+        _append(self._progress, [row])
+        self._append_csv(row)
+        first_of_group = {trajectory.group_id: trajectory for trajectory in reversed(sampled)}
+        chosen = sorted(first_of_group.values(), key=lambda trajectory: trajectory.env_seed)[:_SAMPLED_PER_ITERATION]
+        _append(self._trajectories, [{"iteration": iteration, **to_json(trajectory)} for trajectory in chosen])
+        self._curves(iteration, {f"{_prefix(name)}/{name}": value for name, value in metrics.items()})
+
+    def evaluation(self, iteration: int, split: str, greedy: bool, result: Mapping[str, Any]) -> None:
+        """One evaluation."""
+        _append(self._progress, [{"iteration": iteration, "split": split, "greedy": greedy, **result}])
+        way = "greedy" if greedy else "sampled"
+        self._curves(iteration, {f"{split}_{way}/{name}": value for name, value in result.items()})
+
+    def close(self) -> None:
+        """Flushes and closes."""
+        self._board.close()  # type: ignore[no-untyped-call]
+
+    def _curves(self, iteration: int, values: Mapping[str, Any]) -> None:
+        for tag, value in values.items():
+            if isinstance(value, (int, float)):
+                self._board.add_scalar(tag, value, iteration)  # type: ignore[no-untyped-call]
+        self._board.flush()  # type: ignore[no-untyped-call]
+
+    def _append_csv(self, row: Row) -> None:
+        """A metric that was not there before widens the table, which is then written anew."""
+        if not set(row) <= set(self._columns):
+            self._write_csv([earlier for earlier in self.rows() if "split" not in earlier])
+            return
+        with self._csv.open("a", newline="", encoding="utf-8") as file:
+            csv.DictWriter(file, self._columns).writerow(row)
+
+    def _write_csv(self, rows: Sequence[Row]) -> None:
+        self._columns = list(dict.fromkeys(name for row in rows for name in row))
+        with self._csv.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, self._columns)
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+def _prefix(name: str) -> str:
+    return _PREFIXES.get(name, "time" if name.startswith("time_") else "more")
+
+
+def _append(path: Path, rows: Sequence[Row]) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def _rewrite(path: Path, keep: Callable[[Row], bool]) -> None:
+    """Keeps the rows that `keep` holds for; a last line that a crash cut off is dropped."""
+    if not path.exists():
+        return
+    kept = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if keep(row):
+            kept.append(line + "\n")
+    path.write_text("".join(kept), encoding="utf-8")

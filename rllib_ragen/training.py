@@ -1,0 +1,123 @@
+"""The loop of a run: train, show, validate, checkpoint, and know when to stop."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envs.baselines import Baselines
+from rllib_ragen.config import RunConfig
+from rllib_ragen.display import Display, Progress
+from rllib_ragen.interrupt import Interrupt
+from rllib_ragen.results import Evaluation, validation_line
+from rllib_ragen.run_folder import RunFolder
+from rllib_ragen.run_log import RunLog
+
+if TYPE_CHECKING:
+    from rllib_ragen.starpo import StarPO
+
+
+class Training:
+    """One run of `algo` from iteration `first` on.
+
+    Evaluations are remembered in the run's log, so a resumed run knows what was reached before and repeats none.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        algo: StarPO,
+        folder: RunFolder,
+        log: RunLog,
+        display: Display,
+        interrupt: Interrupt,
+        baselines: Baselines | None,
+        first: int = 0,
+    ) -> None:
+        self.config = config
+        self.iteration = first
+        self._algo = algo
+        self._folder = folder
+        self._log = log
+        self._display = display
+        self._interrupt = interrupt
+        self._baselines = baselines
+        rows = log.rows()
+        self.evaluations = [Evaluation.from_row(row) for row in rows if "split" in row]
+        self._spent_s = max((row["time_s"] for row in rows if "time_s" in row), default=0.0)
+        self._saved_at = first if folder.checkpoints() else -1
+
+    def evaluate(self, split: str, num_instances: int) -> None:
+        """T = 1 and greedy on `split`, unless that was done at this iteration, or a stop is wanted."""
+        done = {e.greedy for e in self.evaluations if (e.iteration, e.split) == (self.iteration, split)}
+        found = []
+        for greedy in sorted({False, True} - done):
+            if self._interrupt.requested or num_instances == 0:
+                return
+            result = self._algo.evaluate_split(split, num_instances, greedy)
+            self._log.evaluation(self.iteration, split, greedy, result)
+            row = {"iteration": self.iteration, "split": split, "greedy": greedy, **result}
+            found.append(Evaluation.from_row(row))
+            self.evaluations.append(found[-1])
+        if found:
+            self._display.say(validation_line(found, self._baselines))
+
+    def evaluate_all(self) -> None:
+        """Validation and test instances: what stands before and after a run."""
+        if self.config.eval.interval:
+            self.evaluate("val", self.config.eval.num_instances)
+        self.evaluate("test", self.config.eval.num_test_instances)
+
+    def validate_if_due(self) -> None:
+        """Validation every `eval.interval` iterations."""
+        interval = self.config.eval.interval
+        if interval and self.iteration % interval == 0:
+            self.evaluate("val", self.config.eval.num_instances)
+
+    def train(self) -> str:
+        """Iterates until something says stop; why, in words. The last state is saved."""
+        before_s, started = self._spent_s, time.monotonic()
+        done_here = 0
+        reason = self._reason_to_stop(before_s)
+        while not reason:
+            metrics = self._algo.train()["starpo"]
+            self.iteration += 1
+            done_here += 1
+            self._spent_s = before_s + time.monotonic() - started
+            self._log.train(self.iteration, self._spent_s, metrics, self._algo.last_trajectories())
+            left_s = self._left_s((self._spent_s - before_s) / done_here)
+            self._display.iteration(Progress(self.iteration, self.config.iterations, self._spent_s, left_s, metrics))
+            self.validate_if_due()
+            reason = self._reason_to_stop(before_s + time.monotonic() - started)
+            interval = self.config.checkpoint_interval
+            if reason or (interval and self.iteration % interval == 0):
+                self.save()
+        self.save()
+        return reason
+
+    def save(self) -> None:
+        """A checkpoint of this iteration, unless there is one."""
+        if self._saved_at != self.iteration:
+            self._folder.save_checkpoint(self.iteration, self._save_to, self.config.keep_checkpoints)
+            self._saved_at = self.iteration
+
+    def _save_to(self, folder: Path) -> None:
+        self._algo.save_checkpoint(folder)
+
+    def _reason_to_stop(self, spent_s: float) -> str:
+        limit_s = self.config.time_limit_s
+        if self._interrupt.requested:
+            return "it was interrupted"
+        if self._algo.stop_reason:
+            return str(self._algo.stop_reason)
+        if self.iteration >= self.config.iterations:
+            return f"all {self.config.iterations} iterations are done"
+        if limit_s is not None and spent_s >= limit_s:
+            return f"the time limit of {limit_s:g} s is reached"
+        return ""
+
+    def _left_s(self, seconds_per_iteration: float) -> float:
+        left_s = (self.config.iterations - self.iteration) * seconds_per_iteration
+        limit_s = self.config.time_limit_s
+        return left_s if limit_s is None else max(0.0, min(left_s, limit_s - self._spent_s))

@@ -1,0 +1,49 @@
+"""A trajectory as one line of JSON, and back: everything that a replay through the model needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rllib_ragen.types import StopReason, Trajectory, Turn
+
+_PLAIN = ("group_id", "env_seed", "outcome_seed", "success", "module_id", "agent_id", "error")
+_TURN_PLAIN = ("prompt", "reply", "reward", "valid", "num_actions", "policy_version")
+
+
+def to_json(trajectory: Trajectory) -> dict[str, Any]:
+    """Plain Python values; float32 log-probs survive the way there and back bit for bit."""
+    return {
+        **{name: _plain(getattr(trajectory, name)) for name in _PLAIN},
+        "stop_reason": trajectory.stop_reason.value,
+        "return": trajectory.episode_return,
+        "turns": [
+            {
+                **{name: _plain(getattr(turn, name)) for name in _TURN_PLAIN},
+                "prompt_ids": turn.prompt_ids.tolist(),
+                "reply_ids": turn.reply_ids.tolist(),
+                "logprobs": turn.logprobs.tolist(),
+            }
+            for turn in trajectory.turns
+        ],
+    }
+
+
+def from_json(record: dict[str, Any]) -> Trajectory:
+    """The trajectory that `to_json` wrote. Raises KeyError or ValueError if `record` is no such thing."""
+    turns = [
+        Turn(
+            prompt_ids=np.array(turn["prompt_ids"], np.int32),
+            reply_ids=np.array(turn["reply_ids"], np.int32),
+            logprobs=np.array(turn["logprobs"], np.float32),
+            **{name: turn[name] for name in _TURN_PLAIN},
+        )
+        for turn in record["turns"]
+    ]
+    plain = {name: record[name] for name in _PLAIN}
+    return Trajectory(turns=turns, stop_reason=StopReason(record["stop_reason"]), **plain)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

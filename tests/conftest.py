@@ -1,0 +1,21 @@
+"""Shared by all tests."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import warnings
+
+import pytest
+
+ALLOW_NO_VLLM = "RLLIB_RAGEN_ALLOW_NO_VLLM"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A test marked `vllm` fails where vLLM is missing, or skips where the user has said that it may be."""
+    if item.get_closest_marker("vllm") is None or importlib.util.find_spec("vllm") is not None:
+        return
+    if os.environ.get(ALLOW_NO_VLLM) == "1":
+        warnings.warn(f"NOT TESTED, no vLLM here: {item.nodeid}", stacklevel=1)
+        pytest.skip(f"NOT TESTED: vLLM is not installed and {ALLOW_NO_VLLM}=1")
+    pytest.fail(f"vLLM is not installed (make says why); set {ALLOW_NO_VLLM}=1 to skip the tests of it", pytrace=False)
