@@ -15,7 +15,6 @@ from envs.text import TextLimits
 
 EMBEDDED_MODEL = "tiny"
 """`model.path` of the model that ships with the package."""
-EMBEDDED_FOLDER = Path(__file__).parent / "models" / "tiny" / "checkpoint"
 
 
 class Section(BaseModel):
@@ -54,11 +53,6 @@ class ModelSection(Section):
         EMBEDDED_MODEL, description="`tiny` (embedded) or a folder with a transformers model and its tokenizer"
     )
     dtype: Literal["float32", "bfloat16"] = Field("float32", description="type of weights and activations")
-
-    @property
-    def folder(self) -> Path:
-        """Where the model lies."""
-        return EMBEDDED_FOLDER if self.path == EMBEDDED_MODEL else Path(self.path).expanduser()
 
 
 class RolloutSection(Section):

@@ -18,6 +18,7 @@ from rllib_ragen.results import Evaluation, find_baselines, scale_line, way
 from rllib_ragen.run import BAD_INPUT
 from rllib_ragen.run_folder import RunFolder, SavedState
 
+_SHOWN = ("return_mean", "turns_mean", "valid_ratio", "reply_tokens_mean", "num_failed")
 _FLAGS = ("--env", "--engine", "--num-env-runners", "--seed")
 
 
@@ -43,7 +44,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "model", metavar="RUN_OR_MODEL", help="run folder (its newest checkpoint), model folder, or tiny"
     )
-    parser.add_argument("--split", choices=[*Split], default=Split.TEST, help="which instances [test]")
+    parser.add_argument(
+        "--split", choices=[*Split], default=Split.TEST, metavar="WORD", help="train, val or test [test]"
+    )
     parser.add_argument("--num-instances", type=_positive, metavar="N", help="how many [as the run, or 256]")
     return parser.parse_args(arguments)
 
@@ -71,6 +74,7 @@ def evaluate(config: RunConfig, saved: SavedState | None, split: str, num_instan
     """
     baselines = find_baselines(config)
     start_ray(config)
+    from rllib_ragen.run_log import measured
     from rllib_ragen.starpo import StarPOConfig
 
     algo = StarPOConfig.from_run_config(config).build_algo()
@@ -80,9 +84,11 @@ def evaluate(config: RunConfig, saved: SavedState | None, split: str, num_instan
         where = f"iteration {saved.iteration}" if saved else config.model.path
         print(f"{config.env.name}, {num_instances} {split} instances, {where}", flush=True)
         for greedy in (False, True):
-            result = algo.evaluate_split(split, num_instances, greedy)
+            result = measured(algo.evaluate_split(split, num_instances, greedy))
             row = {"iteration": 0, "split": split, "greedy": greedy, **result}
-            more = ", ".join(f"{name} {value:.3g}" for name, value in result.items() if name != "success")
+            more = ", ".join(
+                f"{name} {value:.3g}" for name, value in result.items() if name in _SHOWN and value is not None
+            )
             print(f"{way(greedy):8} {Evaluation.from_row(row)}  ({more})", flush=True)
         print(f"on this scale: {scale_line(baselines)}")
     finally:

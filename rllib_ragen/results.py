@@ -20,12 +20,16 @@ class Evaluation:
     split: str
     greedy: bool
     success: float
+    """NaN if every episode failed."""
     num_episodes: int
+    """Episodes that count: failed ones do not."""
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Evaluation:
         """From an evaluation row of progress.jsonl."""
-        return cls(row["iteration"], row["split"], row["greedy"], row["success"], row["num_episodes"])
+        success = math.nan if row["success"] is None else row["success"]
+        num_episodes = int(row["num_instances"] - row["num_failed"])
+        return cls(row["iteration"], row["split"], row["greedy"], success, num_episodes)
 
     @property
     def error(self) -> float:

@@ -147,7 +147,7 @@ def run(job: Job) -> int:
 def _run(job: Job, display: Display, interrupt: Interrupt) -> int:
     config = job.config
     display.say(f"run folder  {job.folder.path}")
-    display.say(f"model       {config.model.folder if config.model.path != 'tiny' else 'tiny (embedded)'}")
+    display.say(f"model       {config.model.path}")
     display.say(f"sampling    {job.engine.why}")
     baselines = find_baselines(config)
     display.say(f"task        {config.env.name}: {scale_line(baselines)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ _PREFIXES = {name: prefix for prefix, names in _CURVES.items() for name in names
 
 
 class RunLog:
-    """Appends to a run folder's logs. Training rows hold `iteration`, `time_s` and the metrics of one iteration;
+    """Appends `measured` metrics to a run folder's logs. Training rows hold `iteration`, `time_s` and the metrics of one iteration;
     evaluation rows `iteration`, `split`, `greedy` and what was reached."""
 
     def __init__(self, folder: Path, resumed_at: int | None = None) -> None:
@@ -87,6 +88,12 @@ class RunLog:
             writer = csv.DictWriter(file, self._columns)
             writer.writeheader()
             writer.writerows(rows)
+
+
+def measured(metrics: Mapping[str, Any]) -> Row:
+    """Plain numbers, with None where there was nothing to measure: JSON has no NaN."""
+    numbers = {name: float(value) for name, value in metrics.items()}
+    return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
 
 
 def _prefix(name: str) -> str:

@@ -12,7 +12,7 @@ from rllib_ragen.display import Display, Progress
 from rllib_ragen.interrupt import Interrupt
 from rllib_ragen.results import Evaluation, validation_line
 from rllib_ragen.run_folder import RunFolder
-from rllib_ragen.run_log import RunLog
+from rllib_ragen.run_log import RunLog, measured
 
 if TYPE_CHECKING:
     from rllib_ragen.starpo import StarPO
@@ -55,7 +55,7 @@ class Training:
         for greedy in sorted({False, True} - done):
             if self._interrupt.requested or num_instances == 0:
                 return
-            result = self._algo.evaluate_split(split, num_instances, greedy)
+            result = measured(self._algo.evaluate_split(split, num_instances, greedy))
             self._log.evaluation(self.iteration, split, greedy, result)
             row = {"iteration": self.iteration, "split": split, "greedy": greedy, **result}
             found.append(Evaluation.from_row(row))
@@ -81,7 +81,7 @@ class Training:
         done_here = 0
         reason = self._reason_to_stop(before_s)
         while not reason:
-            metrics = self._algo.train()["starpo"]
+            metrics = measured(self._algo.train()["starpo"])
             self.iteration += 1
             done_here += 1
             self._spent_s = before_s + time.monotonic() - started
