@@ -24,8 +24,11 @@ _PREFIXES = {name: prefix for prefix, names in _CURVES.items() for name in names
 
 
 class RunLog:
-    """Appends `measured` metrics to a run folder's logs. Training rows hold `iteration`, `time_s` and the metrics of one iteration;
-    evaluation rows `iteration`, `split`, `greedy` and what was reached."""
+    """Appends `measured` metrics to a run folder's logs.
+
+    Training rows hold `iteration`, `time_s` and the metrics of one iteration; evaluation rows `iteration`, `split`,
+    `greedy` and what was reached.
+    """
 
     def __init__(self, folder: Path, resumed_at: int | None = None) -> None:
         """Opens the logs; `resumed_at`: drop what was logged after this iteration, for it will be done again."""
