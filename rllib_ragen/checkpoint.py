@@ -1,0 +1,135 @@
+"""Checkpoints: safetensors and JSON, no pickle; the same whatever the number of learners and runners.
+
+    state.json                              counters, config, versions; written last
+    <module id>/policy/                     a plain transformers folder
+    <module id>/value_head.safetensors      if there is a critic
+    <module id>/optimizer.safetensors       moments by optimiser and parameter name
+
+There is no random state to save: everything random follows from the run seed and the counters.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from rllib_ragen.models.llm_module import LLM, VALUE_HEAD
+from rllib_ragen.models.wire import WireState, from_wire, to_wire
+
+STATE_FILE = "state.json"
+_FORMAT = 1
+_WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".index.json", ".msgpack", ".h5")
+
+
+def save_checkpoint(
+    folder: Path, learner_state: Mapping[str, Any], progress: Mapping[str, Any], config: Mapping[str, Any], source: Path
+) -> None:
+    """Writes a checkpoint.
+
+    Args:
+        folder: made if need be; an earlier checkpoint in it is replaced.
+        learner_state: of `Learner.get_state()`.
+        progress: the algorithm's counters.
+        config: the run, as JSON.
+        source: the model folder that training started from: tokenizer and configs are copied from it.
+    """
+    version = str(learner_state["weights_seq_no"])
+    (folder / STATE_FILE).unlink(missing_ok=True)
+    for module_id, state in learner_state["rl_module"].items():
+        own = folder / module_id
+        policy = {name.removeprefix(LLM): array for name, array in state.items() if name.startswith(LLM)}
+        write_model_folder(own / "policy", policy, source, version)
+        head = {name: array for name, array in state.items() if name.startswith(VALUE_HEAD)}
+        _save(own / "value_head.safetensors", head, version)
+        moments = {
+            f"{name.removeprefix(module_id + '_')}/{key}": array
+            for name, entry in learner_state["optimizer"].items()
+            if entry["module_id"] == module_id
+            for key, array in entry["state"].items()
+        }
+        _save(own / "optimizer.safetensors", moments, version)
+    facts = {
+        "format": _FORMAT,
+        "modules": sorted(learner_state["rl_module"]),
+        "weights_seq_no": learner_state["weights_seq_no"],
+        "progress": dict(progress),
+        "config": dict(config),
+    }
+    temporary = folder / f"{STATE_FILE}.part"
+    temporary.write_text(json.dumps(facts, indent=2) + "\n")
+    os.replace(temporary, folder / STATE_FILE)
+
+
+def read_facts(folder: Path) -> dict[str, Any]:
+    """state.json of a checkpoint.
+
+    Raises:
+        ValueError: no (complete) checkpoint, or one of another format.
+    """
+    path = folder / STATE_FILE
+    if not path.is_file():
+        raise ValueError(f"{str(folder)!r} holds no complete checkpoint (no {STATE_FILE})")
+    facts: dict[str, Any] = json.loads(path.read_text())
+    if facts.get("format") != _FORMAT:
+        raise ValueError(f"{str(path)!r} has format {facts.get('format')!r}, this version reads {_FORMAT}")
+    return facts
+
+
+def load_learner_state(folder: Path) -> dict[str, Any]:
+    """The learner's state in a checkpoint, as `Learner.set_state` takes it.
+
+    Raises:
+        ValueError: no complete checkpoint, or files of different checkpoints.
+    """
+    facts = read_facts(folder)
+    version = str(facts["weights_seq_no"])
+    modules: dict[str, WireState] = {}
+    optimizers: dict[str, Any] = {}
+    for module_id in facts["modules"]:
+        own = folder / module_id
+        policy = _load(own / "policy" / "model.safetensors", version)
+        head = _load(own / "value_head.safetensors", version)
+        modules[module_id] = {**{LLM + name: array for name, array in policy.items()}, **head}
+        for key, array in _load(own / "optimizer.safetensors", version).items():
+            optimizer, moment = key.split("/", 1)
+            entry = optimizers.setdefault(f"{module_id}_{optimizer}", {"module_id": module_id, "state": {}})
+            entry["state"][moment] = array
+    return {"rl_module": modules, "optimizer": optimizers, "weights_seq_no": facts["weights_seq_no"]}
+
+
+def write_model_folder(folder: Path, state: Mapping[str, np.ndarray[Any, Any]], source: Path, version: str = "") -> None:
+    """A plain transformers folder: `state` as safetensors, everything else but weights copied from `source`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in source.iterdir():
+        if path.is_file() and not path.name.endswith(_WEIGHT_SUFFIXES) and path.parent != folder:
+            shutil.copyfile(path, folder / path.name)
+    dtype = str(from_wire(next(iter(state.values()))).dtype).removeprefix("torch.")
+    config = json.loads((folder / "config.json").read_text())
+    config.pop("torch_dtype", None)
+    (folder / "config.json").write_text(json.dumps({**config, "dtype": dtype}, indent=2) + "\n")
+    _save(folder / "model.safetensors", state, version)
+
+
+def _save(path: Path, state: Mapping[str, np.ndarray[Any, Any]], version: str) -> None:
+    tensors = {name: from_wire(array) for name, array in state.items()}
+    temporary = path.with_suffix(".part")
+    save_file(tensors, temporary, metadata={"format": "pt", "weights_seq_no": version})
+    os.replace(temporary, path)
+
+
+def _load(path: Path, version: str) -> WireState:
+    with safe_open(path, framework="pt") as file:
+        found = (file.metadata() or {}).get("weights_seq_no")
+        if found != version:
+            raise ValueError(f"{str(path)!r} belongs to update {found}, the checkpoint to update {version}")
+        tensors: dict[str, torch.Tensor] = {name: file.get_tensor(name) for name in file.keys()}
+    return {name: to_wire(tensor) for name, tensor in tensors.items()}

@@ -1,0 +1,40 @@
+"""Adam's moments by parameter name: the same whatever the number of learners, and ready for safetensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import nn
+
+from rllib_ragen.models.wire import WireState, from_wire, to_wire
+
+
+def optimizer_state(optimizer: torch.optim.Optimizer, module: nn.Module) -> WireState:
+    """`{"<moment>/<parameter name>": array}` of every parameter that has been stepped; copies."""
+    names = {parameter: name for name, parameter in module.named_parameters()}
+    return {
+        f"{moment}/{names[parameter]}": to_wire(torch.as_tensor(value)).copy()
+        for parameter, moments in optimizer.state.items()
+        for moment, value in moments.items()
+    }
+
+
+def load_optimizer_state(optimizer: torch.optim.Optimizer, module: nn.Module, state: Mapping[str, object]) -> None:
+    """Replaces the optimiser's moments by `state`; learning rate and the like stay as configured.
+
+    Raises:
+        ValueError: a parameter that the optimiser does not have.
+    """
+    own = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    parameters = {name: p for name, p in module.named_parameters() if id(p) in own}
+    optimizer.state.clear()
+    for key, array in state.items():
+        moment, name = key.split("/", 1)
+        if name not in parameters:
+            raise ValueError(f"the optimiser state holds {name!r}, which this optimiser does not train")
+        parameter = parameters[name]
+        tensor = from_wire(array).clone()  # type: ignore[arg-type]
+        # Adam's step count stays on the CPU, wherever the parameter is.
+        value = tensor if moment == "step" else tensor.to(parameter.device)
+        optimizer.state[parameter][moment] = value

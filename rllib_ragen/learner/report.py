@@ -1,0 +1,77 @@
+"""What an update reports: sums over its optimiser steps, turned into means."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+
+from rllib_ragen.learner.distributed import reduce_numbers
+from rllib_ragen.learner.objective import SUMS, Objective
+
+
+@dataclass
+class StepReport:
+    """One optimiser step of one module, on this learner."""
+
+    sums: torch.Tensor = field(default_factory=lambda: torch.zeros(len(SUMS), dtype=torch.float64))
+    largest_gap: torch.Tensor = field(default_factory=lambda: torch.zeros(()))
+
+    def add(self, part: Objective) -> None:
+        """Counts a micro-batch."""
+        self.sums = self.sums.to(part.sums.device) + part.sums
+        self.largest_gap = torch.maximum(self.largest_gap.to(part.largest_gap.device), part.largest_gap)
+
+    def reduced(self, device: torch.device) -> tuple[dict[str, float], float]:
+        """(sum by name, largest gap) over all learners. A collective call."""
+        sums = reduce_numbers(self.sums.to(device))
+        gap = reduce_numbers(self.largest_gap.to(device), largest=True)
+        return dict(zip(SUMS, sums.tolist(), strict=True)), float(gap)
+
+
+@dataclass
+class UpdateReport:
+    """All optimiser steps of one update of one module."""
+
+    steps: list[dict[str, float]] = field(default_factory=list)
+    norms: dict[str, list[float]] = field(default_factory=dict)
+    first_largest_gap: float = 0.0
+    skipped_steps: int = 0
+
+    def add(self, sums: dict[str, float], largest_gap: float) -> None:
+        """Counts a step, in order."""
+        if not self.steps:
+            self.first_largest_gap = largest_gap
+        self.steps.append(sums)
+
+    def add_norms(self, norms: dict[str, float]) -> None:
+        """Counts the gradient norms of a step that was made, by optimiser."""
+        for name, norm in norms.items():
+            self.norms.setdefault(name, []).append(norm)
+
+    def metrics(self) -> dict[str, float]:
+        """Means over tokens (entropy, clip_fraction), over steps (losses, norms), and of the first step (gaps).
+
+        Only in the first step are the weights still those that sampled: its gap is what sampler and learner disagree
+        by, later ones are the policy's own movement. The loss metrics are the sums that were minimised.
+        """
+        tokens = max(1.0, sum(step["tokens"] for step in self.steps))
+        first = self.steps[0]
+        norms = {f"{name}_grad_norm": _mean(values) for name, values in self.norms.items()}
+        return {
+            "policy_loss": _mean([step["policy_loss"] for step in self.steps]),
+            "value_loss": _mean([step["value_loss"] for step in self.steps]),
+            "entropy": sum(step["entropy"] for step in self.steps) / tokens,
+            "clip_fraction": sum(step["clipped"] for step in self.steps) / tokens,
+            "grad_norm": norms.pop("policy_grad_norm", math.nan),
+            "logprob_gap_mean": first["gap"] / max(1.0, first["tokens"]),
+            "logprob_gap_max": self.first_largest_gap,
+            "num_trained_tokens": sum(step["tokens"] for step in self.steps),
+            "skipped_steps": float(self.skipped_steps),
+            **norms,
+        }
+
+
+def _mean(numbers: list[float]) -> float:
+    return sum(numbers) / len(numbers) if numbers else math.nan

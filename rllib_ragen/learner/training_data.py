@@ -1,0 +1,100 @@
+"""What an update learns from: whole trajectories, planned into optimiser steps before any learner sees them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from ray.rllib.core.learner.training_data import TrainingData
+
+from rllib_ragen.types import TokenRow
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Of one module's part of a minibatch, over all learners: what the loss is a mean over."""
+
+    tokens: int
+    """Trained tokens."""
+    rows: int
+    """Trajectories with at least one trained token."""
+
+
+@dataclass(frozen=True)
+class OptimizerStep:
+    """One minibatch, or one learner's share of it. `totals` are those of the whole minibatch in any case."""
+
+    rows: list[TokenRow]
+    totals: dict[str, Totals]
+    """By module id."""
+
+
+@dataclass
+class TokenTrainingData(TrainingData):  # type: ignore[misc]
+    """The optimiser steps of one update.
+
+    `LearnerGroup.update(training_data=…)` wants `validate`, `shard` and `solve_refs`. RLlib's own sharding cuts
+    episodes to balance timesteps, and counts steps per learner, so that learners may disagree on their number; here
+    trajectories stay whole, every learner gets a share of every step, and shares are balanced by tokens.
+    """
+
+    steps: list[OptimizerStep] = field(default_factory=list)
+
+    @classmethod
+    def plan(
+        cls, rows: Sequence[TokenRow], *, num_minibatches: int, num_epochs: int, rng: np.random.Generator
+    ) -> TokenTrainingData:
+        """Every epoch visits every row once, in `num_minibatches` steps of nearly equal numbers of trajectories.
+
+        The plan does not depend on the number of learners.
+        """
+        by_module: dict[str, list[TokenRow]] = defaultdict(list)
+        for row in rows:
+            by_module[row.module_id].append(row)
+        steps = []
+        for _ in range(num_epochs):
+            parts = {
+                module_id: np.array_split(rng.permutation(len(by_module[module_id])), num_minibatches)
+                for module_id in sorted(by_module)
+            }
+            for k in range(num_minibatches):
+                chosen = [by_module[m][i] for m, split in parts.items() for i in sorted(split[k].tolist())]
+                if chosen:
+                    steps.append(OptimizerStep(chosen, _totals(chosen)))
+        return cls(steps=steps)
+
+    def validate(self) -> None:
+        """Raises ValueError if there is nothing to learn from."""
+        if not any(total.tokens for step in self.steps for total in step.totals.values()):
+            raise ValueError("an update needs at least one trained token")
+
+    def shard(self, num_shards: int, *args: Any, **kwargs: Any) -> list[tuple[TokenTrainingData, dict[str, Any]]]:
+        """One share per learner, and no further arguments for its `update`."""
+        shares: list[list[OptimizerStep]] = [[] for _ in range(num_shards)]
+        for step in self.steps:
+            for share, rows in zip(shares, balance(step.rows, num_shards), strict=True):
+                share.append(OptimizerStep(rows, step.totals))
+        return [(TokenTrainingData(steps=share), {}) for share in shares]
+
+    def solve_refs(self) -> None:
+        """Nothing to fetch: rows travel by value."""
+
+
+def balance(rows: Sequence[TokenRow], num_shares: int) -> list[list[TokenRow]]:
+    """`rows` in `num_shares` shares of nearly equal numbers of tokens: the longest first, each to the emptiest share."""
+    shares: list[list[TokenRow]] = [[] for _ in range(num_shares)]
+    loads = [0] * num_shares
+    for row in sorted(rows, key=lambda row: -row.num_tokens):
+        target = loads.index(min(loads))
+        shares[target].append(row)
+        loads[target] += row.num_tokens
+    return shares
+
+
+def _totals(rows: Sequence[TokenRow]) -> dict[str, Totals]:
+    modules = sorted({row.module_id for row in rows})
+    counts = {m: [row.num_trained_tokens for row in rows if row.module_id == m] for m in modules}
+    return {m: Totals(sum(n), sum(count > 0 for count in n)) for m, n in counts.items()}

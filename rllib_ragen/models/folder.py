@@ -1,0 +1,44 @@
+"""The model folder: where it is, and whether it can be used at all. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rllib_ragen.config import EMBEDDED_MODEL
+
+_EMBEDDED = Path(__file__).parent / "tiny" / "checkpoint"
+_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
+
+
+def model_folder(path: str) -> Path:
+    """The folder that `model.path` names: the embedded model's for `tiny`."""
+    return _EMBEDDED if path == EMBEDDED_MODEL else Path(path)
+
+
+def check_model_folder(path: str, max_context_tokens: int) -> Path:
+    """The folder, if it holds a model with tokenizer that takes `max_context_tokens`.
+
+    Raises:
+        ValueError: it does not; one sentence that names the key.
+    """
+    folder = model_folder(path)
+    if not folder.is_dir():
+        raise ValueError(f"model.path: there is no folder {str(folder)!r}; allowed: {EMBEDDED_MODEL}, or a folder")
+    if not (folder / "config.json").is_file():
+        raise ValueError(f"model.path: the folder {str(folder)!r} holds no transformers model (no config.json)")
+    if not any(folder.glob("*.safetensors")):
+        raise ValueError(f"model.path: the folder {str(folder)!r} holds no weights as safetensors")
+    if not any((folder / name).is_file() for name in _TOKENIZERS):
+        raise ValueError(f"model.path: the folder {str(folder)!r} holds no tokenizer ({', '.join(_TOKENIZERS)})")
+    length = _max_length(folder)
+    if length is not None and max_context_tokens > length:
+        raise ValueError(f"rollout.max_context_tokens={max_context_tokens} is more than the model's length of {length}")
+    return folder
+
+
+def _max_length(folder: Path) -> int | None:
+    config: dict[str, Any] = json.loads((folder / "config.json").read_text())
+    length = config.get("text_config", config).get("max_position_embeddings")
+    return None if length is None else int(length)

@@ -1,0 +1,178 @@
+"""The policy as an RLlib module: a transformers causal LM and, where the estimator wants one, a value head."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import contextmanager
+from typing import Any, TypedDict
+
+import torch
+from ray.rllib.core.rl_module.apis import InferenceOnlyAPI
+from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM, PreTrainedModel
+
+from rllib_ragen.models.attention import ATTENTION
+from rllib_ragen.models.wire import WireState, copy_into, to_wire, without_twins
+
+LLM = "llm."
+"""Prefix of the transformers model's weights in the module's state."""
+VALUE_HEAD = "value_head."
+
+
+class ModuleSettings(TypedDict):
+    """`model_config` of an LLMRLModule."""
+
+    path: str
+    """Folder of a transformers model with safetensors."""
+    dtype: str
+    """Of the sampler's weights and of activations. bfloat16: the learner keeps float32 weights and autocasts."""
+    temperature: float
+    """Log-probs are those of softmax(logits / temperature), as the sampler's are."""
+    value_head: bool
+    grouped_attention: bool
+    """This project's plain attention instead of SDPA: faster for small models on a CPU."""
+
+
+class TokenOutputs(TypedDict, total=False):
+    """One entry per trained token, row by row: [N]."""
+
+    logprobs: Tensor
+    entropy: Tensor
+    values: Tensor
+
+
+class LLMRLModule(TorchRLModule, InferenceOnlyAPI):  # type: ignore[misc]
+    """Scores given tokens; generation is the engines' business.
+
+    On a learner weights are float32 (masters); an inference-only copy has the sampler's dtype.
+    """
+
+    llm: PreTrainedModel
+    value_head: ValueHead | None
+
+    def setup(self) -> None:
+        """Loads the model from safetensors; never runs code from the folder."""
+        settings: ModuleSettings = self.model_config
+        self.dtype = getattr(torch, settings["dtype"])
+        self.llm = AutoModelForCausalLM.from_pretrained(
+            settings["path"],
+            dtype=self.dtype if self.inference_only else torch.float32,
+            attn_implementation=ATTENTION if settings["grouped_attention"] else "sdpa",
+            use_safetensors=True,
+            local_files_only=True,
+            trust_remote_code=False,
+        )
+        hidden = self.llm.config.get_text_config().hidden_size
+        self.value_head = ValueHead(hidden) if settings["value_head"] else None
+
+    def get_non_inference_attributes(self) -> list[str]:
+        """Samplers need no critic."""
+        return ["value_head"] if self.model_config["value_head"] else []
+
+    def train(self, mode: bool = True) -> LLMRLModule:
+        """Never switches dropout on: the policy that is trained must be the one that samples."""
+        super().train(mode)
+        self.llm.eval()
+        return self
+
+    def token_outputs(self, input_ids: Tensor, trained: Tensor, *, entropy: bool = True) -> TokenOutputs:
+        """Log-prob and entropy (nats) of trained tokens, and the critic's value of the state each is sampled in.
+
+        Args:
+            input_ids: [B, T] int64, right-padded with any token. Causal attention needs no mask then.
+            trained: [B, T] bool; True where token i is to be scored from tokens < i. Never at i = 0.
+            entropy: whether the entropy is wanted.
+
+        Returns:
+            Tensors [N] in float32, N = trained.sum(), in row-major order. Only those N positions go through the
+            vocabulary projection.
+        """
+        # A state is the position before the token that is sampled in it.
+        states = trained[:, 1:]
+        with self._project_only(states) as hidden, self._autocast(input_ids.device):
+            logits = self.llm(input_ids=input_ids, use_cache=False).logits
+        logp = torch.log_softmax(logits.float() / self.model_config["temperature"], -1)
+        outputs = TokenOutputs(logprobs=logp.gather(-1, input_ids[:, 1:][states][:, None])[:, 0])
+        if entropy:
+            outputs["entropy"] = -(logp.exp() * logp).sum(-1)
+        if self.model_config["value_head"] and not self.inference_only:
+            assert self.value_head is not None
+            outputs["values"] = self.value_head(hidden[0])
+        return outputs
+
+    def _forward(self, batch: dict[str, Tensor], **kwargs: Any) -> dict[str, Tensor]:
+        return dict(self.token_outputs(batch["input_ids"], batch["trained"], **kwargs))
+
+    def get_state(
+        self,
+        components: str | Collection[str] | None = None,
+        *,
+        not_components: str | Collection[str] | None = None,
+        inference_only: bool = False,
+        **kwargs: Any,
+    ) -> WireState:
+        """Weights by name, tied ones once; copies. inference_only: the LM alone, in the sampler's dtype."""
+        return {name: to_wire(tensor).copy() for name, tensor in self.tensors(inference_only=inference_only).items()}
+
+    def set_state(self, state: WireState) -> None:
+        """Replaces the weights in `state`; entries of a critic that this copy lacks are ignored.
+
+        Raises:
+            ValueError: an unknown name or a wrong shape; nothing has been changed then.
+        """
+        has_critic = not self.inference_only and self.value_head is not None
+        copy_into(
+            self.state_dict(),
+            {name: array for name, array in state.items() if has_critic or not name.startswith(VALUE_HEAD)},
+        )
+
+    def tensors(self, *, inference_only: bool) -> dict[str, Tensor]:
+        """As `get_state`, as tensors that share memory where types allow."""
+        state = without_twins(self.state_dict())
+        if not inference_only:
+            return state
+        return {name: t.to(self.dtype) for name, t in state.items() if name.startswith(LLM)}
+
+    @contextmanager
+    def _project_only(self, states: Tensor) -> Any:
+        """Makes the output layer see the wanted positions alone; yields a list that will hold their hidden states."""
+        hidden: list[Tensor] = []
+
+        def select(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor]:
+            hidden.append(args[0][:, :-1][states])
+            return (hidden[0],)
+
+        handle = self.llm.get_output_embeddings().register_forward_pre_hook(select)
+        try:
+            yield hidden
+        finally:
+            handle.remove()
+
+    def _autocast(self, device: torch.device) -> torch.autocast:
+        half = self.dtype == torch.bfloat16 and not self.inference_only
+        return torch.autocast(device.type, torch.bfloat16, enabled=half)
+
+
+class ValueHead(nn.Module):
+    """Critic on the policy's last hidden state: V = w₂ · tanh(W₁ h). Starts at V = 0, always in float32.
+
+    The hidden state is detached: a fresh critic's gradients would wear a pretrained policy's features away, and the
+    policy's gradient stays exactly that of the policy loss. The price is a critic that can only use what the policy
+    already represents.
+    """
+
+    def __init__(self, hidden_size: int) -> None:
+        super().__init__()
+        # Local randomness: every learner must start with the same head, whatever else has drawn numbers.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            self.inner = nn.Linear(hidden_size, hidden_size)
+        self.outer = nn.Linear(hidden_size, 1)
+        nn.init.zeros_(self.outer.weight)
+        nn.init.zeros_(self.outer.bias)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """[N, H] → [N]"""
+        value: Tensor = self.outer(torch.tanh(self.inner(hidden.detach().float())))[:, 0]
+        return value

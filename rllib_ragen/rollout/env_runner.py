@@ -1,0 +1,273 @@
+"""The EnvRunner: environments, chat format and engine of one process; specs in, RLlib episodes out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+import torch
+from ray.rllib.callbacks.utils import make_callback
+from ray.rllib.core import COMPONENT_RL_MODULE, DEFAULT_MODULE_ID
+from ray.rllib.env import INPUT_ENV_SINGLE_SPACES, INPUT_ENV_SPACES
+from ray.rllib.env.env_context import EnvContext
+from ray.rllib.env.env_runner import EnvRunner
+from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.utils import force_list
+from ray.rllib.utils.checkpoints import Checkpointable
+from ray.rllib.utils.framework import get_device
+from ray.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME, WEIGHTS_SEQ_NO
+
+from envs.text import TextEnv
+from rllib_ragen.models.llm_module import LLM, LLMRLModule
+from rllib_ragen.models.wire import WireState, from_wire
+from rllib_ragen.rollout.chat import ChatFormat
+from rllib_ragen.rollout.collect import EpisodeSpec, collect
+from rllib_ragen.rollout.engines.base import Engine, EngineDead
+from rllib_ragen.rollout.engines.hf import HFEngine
+from rllib_ragen.rollout.env_pool import EnvPool
+from rllib_ragen.rollout.episodes import to_episode
+from rllib_ragen.rollout.runner_metrics import log_episodes
+from rllib_ragen.rollout.specs import training_specs
+from rllib_ragen.types import Sampling
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Played:
+    """What one `play` call brings back from an actor."""
+
+    episodes: list[SingleAgentEpisode]
+    """In the order of the specs."""
+    metrics: Any
+    error: str = ""
+    """Why nothing was played. Raising instead would end the actor (and its engine) and hide the reason."""
+
+
+class LLMEnvRunner(EnvRunner, Checkpointable):  # type: ignore[misc]
+    """Plays text environments with an engine; runs in the driver or as N remote actors.
+
+    In the driver next to a local learner it samples with the learner's own module (`attach`): no copy, no transfer.
+    """
+
+    def __init__(self, *, config: Any, **kwargs: Any) -> None:
+        super().__init__(config=config, **kwargs)
+        self._env_creator = kwargs["env_creator"]
+        self._callbacks = [make() for make in force_list(self.config.callbacks_class)]
+        self._is_actor = bool(self.worker_index)
+        threads = self.config.torch_threads or (1 if self._is_actor else None)
+        if threads is not None:
+            torch.set_num_threads(threads)
+        self.chat = ChatFormat.from_folder(self.config.model_folder)
+        self.module: LLMRLModule | None = None
+        self.engine: Engine | None = None
+        self._next_plain_group = 0
+        self.make_env()
+        if not self.config.shares_module:
+            self.make_module()
+
+    # --- building ---------------------------------------------------------------------------------------------------
+
+    def make_env(self) -> None:
+        """Makes the pool that episodes borrow environments from, and one environment to see that it can be made.
+
+        Raises:
+            TypeError: the configured environment is no TextEnv.
+        """
+        context = EnvContext(
+            self.config.resolved_env_config(), worker_index=self.worker_index or 0, num_workers=self.num_workers
+        )
+        probe = self._env_creator(context)
+        if not isinstance(probe, TextEnv):
+            raise TypeError(f"StarPO plays TextEnv environments, {self.config.env!r} makes a {type(probe).__name__}")
+        self._spaces = (probe.observation_space, probe.action_space)
+        self._callback("on_environment_created", env=probe, env_context=context)
+        probe.close()
+        self.pool = EnvPool(lambda: self._env_creator(context), threaded=True)
+
+    def make_module(self) -> None:
+        """Starts this runner's own engine."""
+        config = self.config
+        if config.engine_choice().name == "vllm":
+            from rllib_ragen.rollout.engines.vllm import VLLMEngine
+
+            gpus = int(config.num_gpus_per_env_runner) if config.num_gpus_per_env_runner > 1 else 1
+            self.engine = VLLMEngine(
+                config.model_folder,
+                max_context=config.max_context_tokens,
+                max_rows=config.max_concurrent,
+                dtype=config.dtype,
+                seed=self._seed or 0,
+                tensor_parallel_size=gpus,
+                distributed_executor_backend="mp" if gpus > 1 else "uni",
+            )
+            return
+        spec = config.get_multi_rl_module_spec(spaces=self.get_spaces(), inference_only=True)
+        device = get_device(config, config.num_gpus_per_env_runner if self._is_actor else 0)
+        self.attach(spec.build()[DEFAULT_MODULE_ID].to(device))
+
+    def attach(self, module: LLMRLModule) -> None:
+        """Samples with `module` from now on; tell `weights_changed` when somebody else updates it."""
+        self.module = module
+        self.engine = HFEngine(
+            module.llm, max_context=self.config.max_context_tokens, max_rows=self.config.max_concurrent
+        )
+
+    # --- sampling ---------------------------------------------------------------------------------------------------
+
+    def sample(
+        self,
+        *,
+        specs: Sequence[EpisodeSpec] | None = None,
+        num_timesteps: int | None = None,
+        num_episodes: int | None = None,
+        greedy: bool | None = None,
+        explore: bool | None = None,
+        count: bool = True,
+        **kwargs: Any,
+    ) -> list[SingleAgentEpisode]:
+        """Plays complete episodes.
+
+        Args:
+            specs: one episode each; without them `num_episodes` (or one per `num_timesteps` / max turns, default one)
+                fresh training instances are played.
+            num_timesteps: turns wanted, roughly.
+            num_episodes: episodes wanted.
+            greedy: the likeliest token always; default: not `explore`.
+            explore: RLlib's name for the opposite; default: the config's.
+            count: whether the episodes enter the metrics and counters of training.
+
+        Raises:
+            EngineDead: the engine is gone.
+        """
+        assert self.engine is not None, "attach() a module first"
+        if specs is None:
+            specs = self._plain_specs(num_episodes or max(1, (num_timesteps or 0) // 5))
+        if greedy is None:
+            greedy = not (self.config.explore if explore is None else explore)
+        # A fresh start makes the result independent of what was sampled before, to the last bit.
+        self.engine.reset()
+        trajectories = collect(
+            specs,
+            engine=self.engine,
+            chat=self.chat,
+            make_env=self.pool,
+            sampling=self._sampling(greedy),
+            max_context_tokens=self.config.max_context_tokens,
+            max_concurrent=self.config.max_concurrent,
+            env_timeout_s=self.config.env_timeout_s,
+        )
+        episodes = [to_episode(trajectory) for trajectory in trajectories]
+        if count:
+            self._report(episodes)
+        return episodes
+
+    def play(self, specs: Sequence[EpisodeSpec], greedy: bool = False, count: bool = True) -> Played:
+        """`sample` for remote callers: a programming error comes back as text, a dead engine ends the actor."""
+        try:
+            episodes = self.sample(specs=specs, greedy=greedy, count=count)
+        except EngineDead:
+            raise
+        except Exception as error:
+            logger.exception("sampling failed")
+            return Played([], None, f"{type(error).__name__}: {error}")
+        return Played(episodes, self.get_metrics() if count else None)
+
+    def _sampling(self, greedy: bool) -> Sampling:
+        config = self.config
+        return Sampling(
+            max_tokens=config.max_reply_tokens,
+            stop_token_ids=self.chat.stop_token_ids,
+            temperature=0.0 if greedy else config.temperature,
+            top_p=1.0 if greedy else config.top_p,
+            top_k=0 if greedy else config.top_k,
+        )
+
+    def _plain_specs(self, count: int) -> list[EpisodeSpec]:
+        first = self._next_plain_group
+        self._next_plain_group += count
+        return training_specs(self._seed or 0, first, count, 1)
+
+    def _report(self, episodes: list[SingleAgentEpisode]) -> None:
+        for episode in episodes:
+            self._callback(
+                "on_episode_end",
+                episode=episode,
+                prev_episode_chunks=[],
+                env=None,
+                env_index=0,
+                rl_module=self.module,
+            )
+        turns = log_episodes(self.metrics, episodes, self.config.metrics_num_episodes_for_smoothing)
+        self.num_env_steps_sampled_lifetime += turns
+        self._callback("on_sample_end", samples=episodes)
+
+    def _callback(self, name: str, **kwargs: Any) -> None:
+        make_callback(
+            name,
+            callbacks_objects=self._callbacks,
+            callbacks_functions=getattr(self.config, f"callbacks_{name}"),
+            kwargs={"env_runner": self, "metrics_logger": self.metrics, **kwargs},
+        )
+
+    # --- weights and state ------------------------------------------------------------------------------------------
+
+    def weights_changed(self, version: int) -> None:
+        """The attached module has been updated in place."""
+        assert isinstance(self.engine, HFEngine)
+        self.engine.weights_changed(version)
+
+    def load_weights(self, state: WireState, version: int) -> None:
+        """Replaces the engine's weights by a module state and takes the new policy version.
+
+        Raises:
+            ValueError: a missing or unknown weight, or a wrong shape; nothing has been changed then.
+        """
+        assert self.engine is not None
+        named = {name.removeprefix(LLM): from_wire(array) for name, array in state.items() if name.startswith(LLM)}
+        self.engine.load_weights(named, version)
+
+    def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> dict[str, Any]:
+        """Counters only: weights belong to the learner."""
+        return {NUM_ENV_STEPS_SAMPLED_LIFETIME: self.num_env_steps_sampled_lifetime}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Takes counters and, unless it samples with the learner's own module, weights."""
+        if NUM_ENV_STEPS_SAMPLED_LIFETIME in state:
+            self.num_env_steps_sampled_lifetime = state[NUM_ENV_STEPS_SAMPLED_LIFETIME]
+        if COMPONENT_RL_MODULE in state and not self.config.shares_module:
+            modules = state[COMPONENT_RL_MODULE]
+            if isinstance(modules, ray.ObjectRef):
+                modules = ray.get(modules)
+            self.load_weights(modules[DEFAULT_MODULE_ID], state.get(WEIGHTS_SEQ_NO, 0))
+
+    def get_ctor_args_and_kwargs(self) -> tuple[tuple[()], dict[str, Any]]:
+        """What a copy of this runner would be built with."""
+        return (), {"config": self.config, "env_creator": self._env_creator}
+
+    def get_checkpointable_components(self) -> list[Any]:
+        """None: weights are saved once, by the learner."""
+        return []
+
+    # --- what RLlib asks --------------------------------------------------------------------------------------------
+
+    def get_spaces(self) -> dict[str, Any]:
+        """Text in, text out."""
+        return dict.fromkeys((INPUT_ENV_SPACES, INPUT_ENV_SINGLE_SPACES, DEFAULT_MODULE_ID), self._spaces)
+
+    def get_metrics(self) -> Any:
+        """Metrics since the last call, reduced."""
+        return self.metrics.reduce()
+
+    def assert_healthy(self) -> None:
+        """Raises AssertionError if there is nothing to sample with."""
+        assert self.engine is not None or self.config.shares_module, "the runner has no engine"
+
+    def stop(self) -> None:
+        """Closes environments and engine."""
+        self.pool.close()
+        if self.engine is not None:
+            self.engine.close()

@@ -1,0 +1,34 @@
+"""What a batch of trajectories looks like, in a dozen numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rllib_ragen.types import Trajectory
+
+
+def rollout_statistics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Means over trajectories that have not failed (NaN if there is none); num_failed counts the others.
+
+    success, return_mean, turns_mean and context_tokens_mean are per trajectory; valid_ratio, actions_mean and
+    reply_tokens_mean per turn; finished_ratio: episodes that ended by the task and not by a cap.
+    """
+    alive = [trajectory for trajectory in trajectories if not trajectory.stop_reason.failed]
+    turns = [turn for trajectory in alive for turn in trajectory.turns]
+    return {
+        "success": _mean([trajectory.success for trajectory in alive]),
+        "return_mean": _mean([trajectory.episode_return for trajectory in alive]),
+        "turns_mean": _mean([len(trajectory.turns) for trajectory in alive]),
+        "context_tokens_mean": _mean([trajectory.num_tokens for trajectory in alive]),
+        "valid_ratio": _mean([turn.valid for turn in turns]),
+        "actions_mean": _mean([turn.num_actions for turn in turns]),
+        "reply_tokens_mean": _mean([len(turn.reply_ids) for turn in turns]),
+        "finished_ratio": _mean([trajectory.stop_reason in ("goal", "failed") for trajectory in alive]),
+        "num_failed": float(len(trajectories) - len(alive)),
+    }
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    return float(np.mean(numbers)) if numbers else float("nan")

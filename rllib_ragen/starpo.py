@@ -1,0 +1,322 @@
+"""StarPO as an RLlib algorithm: sample → filter groups → assign credit → update → publish weights.
+
+State-Thinking-Actions-Reward Policy Optimization, RAGEN (Wang et al. 2025, arXiv 2504.20073) and RAGEN-2
+(arXiv 2604.06268).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from ray.rllib.algorithms.algorithm import Algorithm
+from ray.rllib.callbacks.utils import make_callback
+from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS
+
+from rllib_ragen.checkpoint import load_learner_state, read_facts, save_checkpoint, write_model_folder
+from rllib_ragen.config import RunConfig
+from rllib_ragen.credit.filters import filter_groups
+from rllib_ragen.credit.registry import make_estimator
+from rllib_ragen.credit.rows import to_rows
+from rllib_ragen.learner.critic import critic_values
+from rllib_ragen.learner.training_data import TokenTrainingData
+from rllib_ragen.models.llm_module import LLM
+from rllib_ragen.models.wire import from_wire, to_wire
+from rllib_ragen.rollout.collect import EpisodeSpec
+from rllib_ragen.rollout.dispatch import play_on_runners
+from rllib_ragen.rollout.episodes import to_trajectory
+from rllib_ragen.rollout.specs import evaluation_specs, training_specs
+from rllib_ragen.rollout.statistics import rollout_statistics
+from rllib_ragen.starpo_config import StarPOConfig
+from rllib_ragen.types import FloatArray, TokenRow, Trajectory
+from rllib_ragen.weights import publish
+
+METRICS = "starpo"
+"""Key of a result dict under which StarPO's metrics are."""
+LEARNER_METRICS = (
+    "policy_loss",
+    "value_loss",
+    "entropy",
+    "clip_fraction",
+    "grad_norm",
+    "logprob_gap_mean",
+    "logprob_gap_max",
+    "num_trained_tokens",
+    "skipped_steps",
+)
+_SHUFFLE = 4
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Progress:
+    """How far a run is; with the weights, all that a checkpoint needs."""
+
+    iteration: int = 0
+    next_group: int = 0
+    policy_version: int = 0
+    empty_in_a_row: int = 0
+    num_turns: int = 0
+    num_reply_tokens: int = 0
+    stop_reason: str = ""
+
+
+class StarPO(Algorithm):  # type: ignore[misc]
+    """Trains an LLM agent on text environments.
+
+    `train()` returns RLlib's result dict; what matters is flat under `starpo` (NaN where there was nothing to
+    measure): success, return_mean, turns_mean, valid_ratio, reply_tokens_mean, reply_tokens_per_s, num_failed,
+    group_reward_std, num_groups, kept_groups, zero_spread_groups, policy_loss, value_loss, entropy, clip_fraction,
+    grad_norm, logprob_gap_mean, logprob_gap_max, num_trained_tokens, time_rollout_s, time_update_s, time_sync_s,
+    policy_version.
+    """
+
+    @classmethod
+    def get_default_config(cls) -> StarPOConfig:
+        """Sokoban with the embedded model."""
+        return StarPOConfig()
+
+    def setup(self, config: Any) -> None:
+        """Builds runners and learners, and gives every runner the learners' weights."""
+        super().setup(config)
+        self._progress = Progress()
+        self._trajectories: list[Trajectory] = []
+        self._times: dict[str, float] = {}
+        self._credit = self.config.credit_section()
+        self._estimator = make_estimator(self._credit)
+        if self.config.shares_module:
+            self.env_runner.attach(self.learner_group._learner.module[DEFAULT_MODULE_ID])
+        publish(self.learner_group, self.env_runner_group, self._progress.policy_version)
+
+    def training_step(self) -> None:
+        """One iteration."""
+        self._times = {}
+        with self._timed("rollout"):
+            self._trajectories = self._sample(self._next_specs())
+        alive = [trajectory for trajectory in self._trajectories if not trajectory.stop_reason.failed]
+        filtered = filter_groups(alive, self._credit)
+        self._log(rollout_statistics(self._trajectories) | filtered.metrics)
+
+        with self._timed("update"):
+            values = self._critic_values(filtered.kept) if self._estimator.needs_values else None
+            credits = self._estimator(filtered.kept, values)
+            rows = to_rows(filtered.kept, credits, values, self._credit.normalize)
+            self._update(rows)
+        with self._timed("sync"):
+            if rows:
+                publish(self.learner_group, self.env_runner_group, self._progress.policy_version)
+        self._progress.iteration += 1
+        self._log_costs()
+
+    # --- the parts of an iteration ----------------------------------------------------------------------------------
+
+    def _next_specs(self) -> list[EpisodeSpec]:
+        config, progress = self.config, self._progress
+        specs = training_specs(config.seed, progress.next_group, config.num_groups, config.group_size)
+        progress.next_group += config.num_groups
+        return specs
+
+    def _sample(self, specs: Sequence[EpisodeSpec], *, greedy: bool = False, count: bool = True) -> list[Trajectory]:
+        """One trajectory per spec, in order, from whoever samples here."""
+        if self.env_runner_group.num_remote_env_runners() == 0:
+            episodes = self.env_runner.sample(specs=specs, greedy=greedy, count=count)
+            metrics = [self.env_runner.get_metrics()] if count else []
+        else:
+            episodes, metrics = play_on_runners(
+                self.env_runner_group,
+                specs,
+                greedy=greedy,
+                count=count,
+                timeout_s=self.config.sample_timeout_s,
+                restore=lambda: self.restore_env_runners(self.env_runner_group),
+            )
+        if count:
+            self.metrics.aggregate(metrics, key=ENV_RUNNER_RESULTS)
+        return [to_trajectory(episode) for episode in episodes]
+
+    def _critic_values(self, trajectories: Sequence[Trajectory]) -> list[FloatArray]:
+        return critic_values(self.learner_group, trajectories)
+
+    def _update(self, rows: Sequence[TokenRow]) -> None:
+        """Updates the policy on `rows`; without any it only counts, and asks to stop after too many such batches."""
+        progress = self._progress
+        if not rows:
+            progress.empty_in_a_row += 1
+            if progress.empty_in_a_row >= self._credit.max_empty_updates:
+                progress.stop_reason = f"{progress.empty_in_a_row} batches in a row had nothing to learn from"
+            logger.warning("iteration %d: nothing to learn from (%s)", progress.iteration, self._why_empty())
+            self._log(dict.fromkeys(LEARNER_METRICS, float("nan")) | {"num_trained_tokens": 0.0})
+            return
+        progress.empty_in_a_row = 0
+        progress.policy_version += 1
+        data = TokenTrainingData.plan(
+            rows,
+            num_minibatches=self.config.num_minibatches,
+            num_epochs=self.config.num_epochs,
+            rng=np.random.default_rng([_SHUFFLE, self.config.seed, progress.iteration]),
+        )
+        self.metrics.aggregate(self.learner_group.update(training_data=data), key=LEARNER_RESULTS)
+        peek = self.metrics.peek((LEARNER_RESULTS, DEFAULT_MODULE_ID), default={}, latest_merged_only=True)
+        self._log({name: float(peek[name]) for name in LEARNER_METRICS})
+
+    def _why_empty(self) -> str:
+        failed = [trajectory for trajectory in self._trajectories if trajectory.stop_reason.failed]
+        if len(failed) == len(self._trajectories):
+            return f"every trajectory failed, the first with: {failed[0].error}"
+        return f"filter {self._credit.filter} kept no group"
+
+    def _log_costs(self) -> None:
+        progress = self._progress
+        tokens = sum(trajectory.num_reply_tokens for trajectory in self._trajectories)
+        progress.num_turns += sum(len(trajectory.turns) for trajectory in self._trajectories)
+        progress.num_reply_tokens += tokens
+        self._log(
+            {f"time_{name}_s": seconds for name, seconds in self._times.items()}
+            | {
+                "reply_tokens_per_s": tokens / max(self._times["rollout"], 1e-9),
+                "policy_version": progress.policy_version,
+                "empty_in_a_row": progress.empty_in_a_row,
+                "num_turns_lifetime": progress.num_turns,
+                "num_reply_tokens_lifetime": progress.num_reply_tokens,
+            }
+        )
+
+    def _log(self, metrics: dict[str, float]) -> None:
+        for name, value in metrics.items():
+            self.metrics.log_value((METRICS, name), value, reduce="mean", window=1)
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self._times[name] = perf_counter() - start
+
+    # --- for whoever drives a run -----------------------------------------------------------------------------------
+
+    def evaluate_split(self, split: str, num_instances: int, greedy: bool) -> dict[str, float]:
+        """Plays the first `num_instances` instances of `split` ("train", "val", "test") with the training runners.
+
+        The same instances and seeds every time; no training counter moves.
+
+        Returns:
+            rollout_statistics of the episodes, and num_instances.
+        """
+        trajectories = self._sample(evaluation_specs(split, num_instances), greedy=greedy, count=False)
+        return rollout_statistics(trajectories) | {"num_instances": float(num_instances)}
+
+    def last_trajectories(self) -> list[Trajectory]:
+        """What the last iteration sampled, failed ones too, in groups."""
+        return self._trajectories
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the run should stop now, or None."""
+        return self._progress.stop_reason or None
+
+    @property
+    def policy_version(self) -> int:
+        """Updates that the policy has had."""
+        return self._progress.policy_version
+
+    def export_model(self, export_dir: str | Path) -> Path:
+        """Writes the policy, in the sampler's dtype, as a plain transformers folder with tokenizer."""
+        state = self._learner_state()["rl_module"][DEFAULT_MODULE_ID]
+        dtype = {"float32": np.float32}.get(self.config.dtype)
+        policy = {n.removeprefix(LLM): a for n, a in state.items() if n.startswith(LLM)}
+        if dtype is None:
+            policy = {name: to_wire(from_wire(array).bfloat16()) for name, array in policy.items()}
+        write_model_folder(Path(export_dir), policy, self.config.model_folder)
+        return Path(export_dir)
+
+    # --- RLlib's evaluation, on the training runners ----------------------------------------------------------------
+
+    @classmethod
+    def _should_create_evaluation_env_runners(cls, eval_config: Any) -> bool:
+        """Never: a second group of runners would be a second set of engines."""
+        return False
+
+    def evaluate(self, parallel_train_future: Any = None) -> dict[str, Any]:
+        """`evaluation_duration` validation instances, greedy and at the training temperature."""
+        config = self.config
+        kwargs = {"algorithm": self, "metrics_logger": self.metrics}
+        make_callback("on_evaluate_start", self.callbacks, config.callbacks_on_evaluate_start, kwargs=kwargs)
+        results = {
+            name: self.evaluate_split("val", config.evaluation_duration, greedy)
+            for name, greedy in (("sampled", False), ("greedy", True))
+        }
+        kwargs["evaluation_metrics"] = results
+        make_callback("on_evaluate_end", self.callbacks, config.callbacks_on_evaluate_end, kwargs=kwargs)
+        return results
+
+    def restore_env_runners(self, env_runner_group: Any) -> list[int]:
+        """Takes restarted runners back into service, with current weights."""
+        restored = list(env_runner_group.probe_unhealthy_env_runners() or [])
+        if restored:
+            publish(self.learner_group, env_runner_group, self._progress.policy_version, restored)
+        return restored
+
+    # --- checkpoints ------------------------------------------------------------------------------------------------
+
+    def _learner_state(self) -> dict[str, Any]:
+        state: dict[str, Any] = self.learner_group.get_state(not_components="learner/metrics_logger")["learner"]
+        return state
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """Writes safetensors and JSON (checkpoint.py); `save()` and Tune come here too."""
+        config = self.config.to_run_config().model_dump(mode="json")
+        folder = Path(checkpoint_dir)
+        save_checkpoint(folder, self._learner_state(), asdict(self._progress), config, self.config.model_folder)
+
+    def load_checkpoint(self, checkpoint_dir: str) -> None:
+        """Continues where the checkpoint's run was, whatever the number of its learners and runners.
+
+        Raises:
+            ValueError: no complete checkpoint.
+        """
+        folder = Path(checkpoint_dir)
+        state = load_learner_state(folder)
+        self.learner_group.foreach_learner(lambda learner: learner.restore(state))
+        self._progress = Progress(**read_facts(folder)["progress"])
+        self._iteration = self._progress.iteration
+        publish(self.learner_group, self.env_runner_group, self._progress.policy_version)
+        make_callback(
+            "on_checkpoint_loaded",
+            self.callbacks,
+            self.config.callbacks_on_checkpoint_loaded,
+            kwargs={"algorithm": self},
+        )
+
+    def save_to_path(self, path: str | Path | None = None, **kwargs: Any) -> str:
+        """RLlib's newer name for `save`."""
+        if path is None:
+            raise ValueError("save_to_path: say where to")
+        Path(path).mkdir(parents=True, exist_ok=True)
+        self.save_checkpoint(str(path))
+        return str(path)
+
+    def restore_from_path(self, path: str | Path, *args: Any, **kwargs: Any) -> None:
+        """RLlib's newer name for `restore`."""
+        self.load_checkpoint(str(path))
+
+    @classmethod
+    def from_checkpoint(cls, path: Any, filesystem: Any = None, *, config: StarPOConfig | None = None) -> StarPO:
+        """Builds the checkpoint's run, or `config` in its place, and continues.
+
+        Raises:
+            ValueError: no complete checkpoint.
+        """
+        folder = Path(getattr(path, "path", path))
+        if config is None:
+            config = StarPOConfig.from_run_config(RunConfig.model_validate(read_facts(folder)["config"]))
+        algorithm: StarPO = config.build_algo()
+        algorithm.load_checkpoint(str(folder))
+        return algorithm

@@ -1,0 +1,370 @@
+"""StarPOConfig: RLlib's fluent configuration of a StarPO run."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+from ray.tune.registry import _global_registry, register_env
+
+from envs.registry import check_env_name, env_names, gym_id, make_text_env
+from envs.spaces import AnyText
+from rllib_ragen.config import CreditSection, EnvSection, LearnerSection, RunConfig, Section
+from rllib_ragen.config_checks import ConfigError, check_config
+from rllib_ragen.config_errors import sentence
+from rllib_ragen.credit.registry import make_estimator
+from rllib_ragen.models.folder import check_model_folder, model_folder
+from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
+
+_RENAMED = {("model", "path"): "model_path", ("rollout", "timeout_s"): "sample_timeout_s"}
+_SECTIONS: dict[str, type[Section]] = {
+    name: field.annotation
+    for name, field in RunConfig.model_fields.items()
+    if name in ("model", "rollout", "credit", "learner") and isinstance(field.annotation, type)
+}
+ATTRIBUTES: dict[str, tuple[str, str]] = {
+    _RENAMED.get((section, key), key): (section, key) for section, cls in _SECTIONS.items() for key in cls.model_fields
+}
+"""Flat attribute of a StarPOConfig → (section, key) of the RunConfig that means the same."""
+_TUNE_KEYS = {"__trial_info__", "__stdout_file__", "__stderr_file__", "multiagent", "class", "_enable_new_api_stack"}
+_MAX_TEXT = 1_000_000
+
+
+def _create_text_env(name: str) -> Any:
+    def create(env_context: Mapping[str, Any]) -> Any:
+        return make_text_env(name, env_context.get("task"), env_context.get("limits"))
+
+    return create
+
+
+for _name in env_names():
+    register_env(gym_id(_name), _create_text_env(_name))
+
+
+class StarPOConfig(AlgorithmConfig):  # type: ignore[misc]
+    """Configures StarPO.
+
+    .. code-block:: python
+
+        algo = (
+            StarPOConfig()
+            .environment("ragen/Sokoban-v0", env_config={"limits": {"max_turns": 5}})
+            .env_runners(num_env_runners=2)
+            .learners(num_learners=0)
+            .llm(model="tiny")
+            .training(estimator="rloo", lr=1e-4, clip_high=0.28)
+            .build_algo()
+        )
+
+    Settings are plain attributes with the names, defaults and ranges of RunConfig's keys (`ATTRIBUTES`), so a run
+    means the same from YAML, the command line, Python and a Tune search space.
+    """
+
+    def __init__(self, algo_class: Any = None) -> None:
+        from rllib_ragen.rollout.env_runner import LLMEnvRunner
+        from rllib_ragen.starpo import StarPO
+
+        super().__init__(algo_class=algo_class or StarPO)
+        defaults = RunConfig()
+        for attribute, (section, key) in ATTRIBUTES.items():
+            setattr(self, attribute, getattr(getattr(defaults, section), key))
+        self.torch_threads: int | None = None
+        self.seed = defaults.seed
+        self.environment(gym_id(defaults.env.name))
+        self.observation_space = self.action_space = AnyText(_MAX_TEXT)
+        self.env_runner_cls = LLMEnvRunner
+        # RLlib's defaults are made for vectors and timesteps; these are what text and whole episodes need.
+        self.batch_mode = "complete_episodes"
+        self.episodes_to_numpy = False
+        self.create_local_env_runner = False
+        self.grad_clip_by = "global_norm"
+        self.evaluation_duration = defaults.eval.num_instances
+        # Weights are published by StarPO itself, blocking (weights.py); there is no other state to merge.
+        self._dont_auto_sync_env_runner_states = True
+        # The default sleeps a minute inside the failing actor.
+        self.delay_between_env_runner_restarts_s = 1.0
+        self.max_num_env_runner_restarts = 1000
+
+    # --- fluent setters ---------------------------------------------------------------------------------------------
+
+    def environment(self, env: Any = NotProvided, *, env_config: Any = NotProvided, **kwargs: Any) -> StarPOConfig:
+        """The task.
+
+        Args:
+            env: name (`sokoban`, `ragen/Sokoban-v0`) or what `ray.tune.registry.register_env` knows; must make TextEnvs.
+            env_config: {"task": settings of the task, "limits": fields of TextLimits}.
+            kwargs: as in AlgorithmConfig.environment.
+
+        Raises:
+            ValueError: an unknown name.
+        """
+        if isinstance(env, str) and not _is_registered(env):
+            env = gym_id(check_env_name(env))
+        super().environment(env, env_config=env_config, **kwargs)
+        return self
+
+    def llm(self, *, model: str = NotProvided, dtype: str = NotProvided) -> StarPOConfig:
+        """The policy.
+
+        Args:
+            model: `tiny` (embedded) or a folder with a transformers model and its tokenizer.
+            dtype: float32 or bfloat16, of the sampler's weights and of activations; learners keep float32 weights.
+        """
+        return self._set(model_path=model, dtype=dtype)
+
+    def rollout(
+        self,
+        *,
+        engine: str = NotProvided,
+        max_reply_tokens: int = NotProvided,
+        max_context_tokens: int = NotProvided,
+        max_concurrent: int = NotProvided,
+        temperature: float = NotProvided,
+        top_p: float = NotProvided,
+        top_k: int = NotProvided,
+        env_timeout_s: float = NotProvided,
+    ) -> StarPOConfig:
+        """How trajectories are sampled; who samples is `env_runners(num_env_runners=…)`.
+
+        Args:
+            engine: hf, vllm (needs env runners), or auto.
+            max_reply_tokens: tokens a reply may take.
+            max_context_tokens: tokens a trajectory may take.
+            max_concurrent: episodes in flight per runner.
+            temperature: sampling temperature in training, > 0.
+            top_p: must be 1 in training.
+            top_k: must be 0 (whole vocabulary) in training.
+            env_timeout_s: a step that takes longer ends its episode as env_error.
+        """
+        return self._set(
+            engine=engine,
+            max_reply_tokens=max_reply_tokens,
+            max_context_tokens=max_context_tokens,
+            max_concurrent=max_concurrent,
+            temperature=temperature,
+            top_p=top_p,
+            top_k=top_k,
+            env_timeout_s=env_timeout_s,
+        )
+
+    def training(
+        self,
+        *,
+        num_groups: int = NotProvided,
+        group_size: int = NotProvided,
+        estimator: str = NotProvided,
+        normalize: str = NotProvided,
+        gamma: float = NotProvided,
+        lam: float = NotProvided,
+        turn_rewards: bool = NotProvided,
+        filter: str = NotProvided,
+        filter_value: float = NotProvided,
+        filter_metric: str = NotProvided,
+        max_empty_updates: int = NotProvided,
+        lr: float = NotProvided,
+        critic_lr: float = NotProvided,
+        betas: tuple[float, float] = NotProvided,
+        adam_eps: float = NotProvided,
+        weight_decay: float = NotProvided,
+        grad_clip: float = NotProvided,
+        num_minibatches: int = NotProvided,
+        num_epochs: int = NotProvided,
+        microbatch_tokens: int = NotProvided,
+        clip_low: float = NotProvided,
+        clip_high: float = NotProvided,
+        clip_dual: float | None = NotProvided,
+        aggregation: str = NotProvided,
+        entropy_coeff: float = NotProvided,
+        value_coeff: float = NotProvided,
+        value_clip: float = NotProvided,
+        torch_threads: int | None = NotProvided,
+    ) -> StarPOConfig:
+        """Batch, credit and update. Unknown arguments are TypeErrors; RLlib's timestep-oriented ones do not exist.
+
+        Args:
+            num_groups: task instances per iteration.
+            group_size: trajectories per instance.
+            estimator: advantage estimator.
+            normalize: none, or batch (divide by the std over trained tokens).
+            gamma: discount (gae).
+            lam: GAE lambda.
+            turn_rewards: gae: each turn's reward on its own last token.
+            filter: none, top_p or top_k groups by reward spread.
+            filter_value: v of the filter.
+            filter_metric: reward_std or reward_variance.
+            max_empty_updates: stop after so many filtered-out batches in a row.
+            lr: actor learning rate.
+            critic_lr: value-head learning rate.
+            betas: Adam's betas.
+            adam_eps: Adam's epsilon.
+            weight_decay: AdamW weight decay.
+            grad_clip: global gradient norm.
+            num_minibatches: optimiser steps per epoch, counted in trajectories.
+            num_epochs: passes over a batch.
+            microbatch_tokens: padded tokens of one forward pass; changes speed and memory, never the result.
+            clip_low: lower clip of the ratio.
+            clip_high: upper clip of the ratio.
+            clip_dual: dual clip for negative advantages; None: off.
+            aggregation: token-mean, seq-mean-token-mean or seq-mean-token-sum.
+            entropy_coeff: entropy bonus.
+            value_coeff: weight of the value loss (gae).
+            value_clip: clip range of the value loss.
+            torch_threads: threads of torch in each process; None: 1 in runner actors, torch's own choice elsewhere.
+        """
+        given = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        return self._set(**given)
+
+    def update_from_dict(self, config_dict: Mapping[str, Any]) -> StarPOConfig:
+        """As AlgorithmConfig's, but unknown keys are refused.
+
+        Raises:
+            ValueError: an unknown key, with the nearest known one.
+        """
+        for key in config_dict:
+            name = self._translate_special_keys(key, warn_deprecated=False)
+            if not hasattr(self, name) and name not in _TUNE_KEYS:
+                near = difflib.get_close_matches(key, list(vars(self)), n=1)
+                raise ConfigError(f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        super().update_from_dict(config_dict)
+        return self
+
+    # --- RunConfig and back -----------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_run_config(cls, run: RunConfig) -> StarPOConfig:
+        """The same run for RLlib. `eval` and the run's length stay with whoever drives it."""
+        config = cls()
+        env = run.env.model_dump()
+        config.environment(env.pop("name"), env_config={"task": env.pop("task"), "limits": env})
+        config._set(**{name: getattr(getattr(run, section), key) for name, (section, key) in ATTRIBUTES.items()})
+        config.seed = run.seed
+        return config
+
+    def to_run_config(self) -> RunConfig:
+        """The same run as the one schema of YAML and command line; a registered environment keeps its own name.
+
+        Raises:
+            ConfigError: a value out of range, or an unknown key of `env_config`.
+        """
+        tree: dict[str, Any] = {section: {} for section in _SECTIONS}
+        for attribute, (section, key) in ATTRIBUTES.items():
+            tree[section][key] = getattr(self, attribute)
+        env = {key: value for key, value in self.env_config.items() if key not in ("task", "limits")}
+        if env and self._text_env_name() is not None:
+            raise ConfigError(f"env_config: unknown key {min(env)!r}; allowed: task, limits")
+        limits = dict(self.env_config.get("limits", {}))
+        task = dict(self.env_config.get("task", {}))
+        tree["env"] = {"name": self._text_env_name() or str(self.env), "task": task, **limits}
+        try:
+            return RunConfig.model_validate({**tree, "seed": self.seed})
+        except ValidationError as error:
+            raise ConfigError(sentence(error)) from None
+
+    def credit_section(self) -> CreditSection:
+        """The settings of filters and estimators."""
+        return self.to_run_config().credit
+
+    def learner_section(self) -> LearnerSection:
+        """The settings of the update."""
+        return self.to_run_config().learner
+
+    # --- derived ----------------------------------------------------------------------------------------------------
+
+    @property
+    def model_folder(self) -> Path:
+        """Where the model is."""
+        return model_folder(self.model_path)
+
+    @property
+    def shares_module(self) -> bool:
+        """Whether the sampler uses the learner's own module: both in one process, and of one type."""
+        return self.num_env_runners == 0 and self.num_learners == 0 and self.dtype == "float32"
+
+    def engine_choice(self) -> EngineChoice:
+        """Which engine generates, and why.
+
+        Raises:
+            ValueError: the engine that is asked for cannot be used.
+        """
+        return choose_engine(
+            self.engine,
+            num_env_runners=self.num_env_runners,
+            model_path=self.model_folder,
+            on_gpu=self.num_gpus_per_env_runner > 0,
+        )
+
+    def resolved_env_config(self) -> dict[str, Any]:
+        """`env_config` as environments get it, with prompt_style `auto` decided."""
+        if self._text_env_name() is None:
+            return dict(self.env_config)
+        run = self.to_run_config()
+        return {"task": run.env.task, "limits": asdict(run.text_limits())}
+
+    def validate(self) -> None:
+        """Refuses what makes no sense, before anything heavy is started.
+
+        Raises:
+            ValueError: one sentence that names the key.
+        """
+        super().validate()
+        run = self.to_run_config()
+        if self._text_env_name() is None:
+            # A user's own environment: its config is its own business.
+            run = run.model_copy(update={"env": EnvSection()})
+        check_config(run)
+        check_model_folder(self.model_path, self.max_context_tokens)
+        self.engine_choice()
+        if self.is_multi_agent:
+            raise ConfigError("multi_agent: StarPO has one policy so far")
+
+    # --- what RLlib builds ------------------------------------------------------------------------------------------
+
+    def get_default_rl_module_spec(self) -> RLModuleSpec:
+        """The policy, with a value head where the estimator needs one."""
+        from rllib_ragen.models.llm_module import LLMRLModule, ModuleSettings
+
+        settings = ModuleSettings(
+            path=str(self.model_folder),
+            dtype=self.dtype,
+            temperature=self.temperature,
+            value_head=make_estimator(self.credit_section()).needs_values,
+            grouped_attention=self.num_gpus_per_learner == 0,
+        )
+        return RLModuleSpec(module_class=LLMRLModule, model_config=dict(settings))
+
+    def get_default_learner_class(self) -> Any:
+        """The StarPO learner."""
+        from rllib_ragen.learner.learner import StarPOLearner
+
+        return StarPOLearner
+
+    def build_learner_connector(self, input_observation_space: Any, input_action_space: Any, device: Any = None) -> Any:
+        """An empty pipeline: rows arrive finished."""
+        from ray.rllib.connectors.learner import LearnerConnectorPipeline
+
+        return LearnerConnectorPipeline(
+            input_observation_space=input_observation_space, input_action_space=input_action_space, connectors=[]
+        )
+
+    def _set(self, **given: Any) -> StarPOConfig:
+        for name, value in given.items():
+            if value is not NotProvided:
+                setattr(self, name, value)
+        return self
+
+    def _text_env_name(self) -> str | None:
+        """Short name of one of this project's environments, or None for a registered one of somebody else."""
+        own = {gym_id(name): name for name in env_names()}
+        return own.get(self.env) if isinstance(self.env, str) else None
+
+
+def _is_registered(env: str) -> bool:
+    from ray.tune.registry import ENV_CREATOR
+
+    return bool(_global_registry.contains(ENV_CREATOR, env))

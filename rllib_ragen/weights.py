@@ -1,0 +1,62 @@
+"""Learner → runners: one blocking publication per update, with a version number.
+
+RLlib's own `sync_weights` is fire-and-forget: it is dropped silently while a runner is still loading the last one, and
+it upcasts bfloat16. Here the weights enter the object store once, whatever the number of runners, and nobody samples
+until every healthy runner has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import ray
+from ray.rllib.core import COMPONENT_RL_MODULE
+from ray.rllib.core.learner.learner_group import LearnerGroup
+from ray.rllib.env.env_runner_group import EnvRunnerGroup
+from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
+
+from rllib_ragen.models.wire import WireState, to_wire
+
+
+def publish(
+    learners: LearnerGroup, runners: EnvRunnerGroup, version: int, runner_ids: Sequence[int] | None = None
+) -> None:
+    """Gives the learners' weights to `runner_ids` (default: all) as policy version `version`.
+
+    Runners that die meanwhile get them when they are restored.
+    """
+    local = runners.local_env_runner
+    if runner_ids is None and local is not None:
+        if local.config.shares_module:
+            local.weights_changed(version)
+        else:
+            local.set_state({COMPONENT_RL_MODULE: _first(learners, _weights), WEIGHTS_SEQ_NO: version})
+    if runners.num_remote_env_runners() and runners.num_healthy_remote_env_runners():
+        state = {COMPONENT_RL_MODULE: _first(learners, _put), WEIGHTS_SEQ_NO: version}
+        runners.foreach_env_runner(
+            "set_state",
+            kwargs={"state": state},
+            local_env_runner=False,
+            remote_worker_ids=None if runner_ids is None else list(runner_ids),
+        )
+
+
+def _first(learners: LearnerGroup, function: Any) -> Any:
+    """Runs `function` on the first learner: all have the same weights."""
+    ids = None if learners.is_local else [learners._worker_manager.actor_ids()[0]]
+    return learners.foreach_learner(function, remote_actor_ids=ids).result_or_errors[0].get()
+
+
+def _weights(learner: Any) -> dict[str, WireState]:
+    """By module id: arrays that share memory with the weights."""
+    return {
+        module_id: {
+            name: to_wire(t) for name, t in learner.module[module_id].unwrapped().tensors(inference_only=True).items()
+        }
+        for module_id in sorted(learner.module.keys())
+    }
+
+
+def _put(learner: Any) -> Any:
+    return ray.put(_weights(learner))
