@@ -256,11 +256,11 @@ def _follows_solver(env: TextEnv) -> bool:
 
 
 CLAUSES: dict[str, Callable[[Make, int], None]] = {
+    "steps are Gymnasium's 5-tuples": _steps_are_five_tuples,
     "the same seed gives the same prompt": _same_seed_same_prompt,
     "a group shares its first prompt": _group_shares_prompt,
     "the same seeds and replies give the same episode": _same_seeds_same_episode,
     "splits are disjoint": _splits_are_disjoint,
-    "steps are Gymnasium's 5-tuples": _steps_are_five_tuples,
     "caps hold": _caps_hold,
     "the turn cap is reached": _turn_cap_is_reached,
     "the format penalty is exact": _penalty_is_exact,

@@ -134,20 +134,17 @@ class CountdownEnv(TextTask[str]):
         return self.describe(), {"instance_key": self.instance_key}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Scores the attempt and ends.
+        """Scores the attempt and ends; any string is in the action space, and what is no expression scores 0.
 
         Raises:
-            ValueError: not an arithmetic expression.
             ResetNeeded: the attempt is made.
         """
-        expression = parse_expression(action)
-        if expression is None:
-            raise ValueError(f"action must be an arithmetic expression, got {action[:50]!r}")
         if self._attempt is not None:
             raise gym.error.ResetNeeded("the attempt is made: call reset()")
         self._attempt = action
-        right_numbers = expression.numbers == tuple(sorted(self.puzzle.numbers))
-        self._solved = right_numbers and expression.value == self.puzzle.target
+        expression = parse_expression(action)
+        right_numbers = expression is not None and expression.numbers == tuple(sorted(self.puzzle.numbers))
+        self._solved = expression is not None and right_numbers and expression.value == self.puzzle.target
         wrong_value_reward = _RIGHT_NUMBERS_REWARD if right_numbers else 0.0
         return self.describe(), _RIGHT_REWARD if self._solved else wrong_value_reward, True, False, {}
 

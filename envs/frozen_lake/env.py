@@ -183,7 +183,7 @@ class FrozenLakeTask(TextTask[int]):
         """One move. Raises ValueError for an action outside 0…3."""
         if not 0 <= int(action) < len(_MOVE_NAMES):
             raise ValueError(f"action must be 0…3 ({', '.join(_MOVE_NAMES)}), got {action}")
-        _, reward, terminated, _, _ = self._running.step(int(action))  # type: ignore[no-untyped-call]
+        _, reward, terminated, _, _ = self._running.step(int(action))
         return self.describe(), float(reward), bool(terminated), False, {}
 
 
