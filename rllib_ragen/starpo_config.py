@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -215,7 +216,7 @@ class StarPOConfig(AlgorithmConfig):  # type: ignore[misc]
             entropy_coeff: entropy bonus.
             value_coeff: weight of the value loss (gae).
             value_clip: clip range of the value loss.
-            torch_threads: threads of torch in each process; None: 1 in runner actors, torch's own choice elsewhere.
+            torch_threads: threads of torch in each process; None: 1 in actors, one per core in the driver.
         """
         given = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         return self._set(**given)
@@ -285,6 +286,10 @@ class StarPOConfig(AlgorithmConfig):  # type: ignore[misc]
     def shares_module(self) -> bool:
         """Whether the sampler uses the learner's own module: both in one process, and of one type."""
         return self.num_env_runners == 0 and self.num_learners == 0 and self.dtype == "float32"
+
+    def threads_of(self, *, actor: bool) -> int:
+        """Torch threads of a process: what was asked for, else 1 in an actor and one per core in the driver."""
+        return self.torch_threads or (1 if actor else len(os.sched_getaffinity(0)))
 
     def engine_choice(self) -> EngineChoice:
         """Which engine generates, and why.

@@ -37,8 +37,7 @@ class StarPOLearner(TorchLearner):  # type: ignore[misc]
 
     def build(self) -> None:
         """As TorchLearner, then takes over the first learner's weights."""
-        if self.config.torch_threads is not None:
-            torch.set_num_threads(self.config.torch_threads)
+        torch.set_num_threads(self.config.threads_of(actor=self.config.num_learners > 0))
         super().build()
         self._settings = self.config.learner_section()
         for module_id in sorted(self.module.keys()):
@@ -121,7 +120,7 @@ class StarPOLearner(TorchLearner):  # type: ignore[misc]
         optimizers = dict(self.get_optimizers_for_module(module_id))
         for optimizer in optimizers.values():
             optimizer.zero_grad(set_to_none=True)
-        rows = [row for row in step.rows if row.module_id == module_id and row.num_trained_tokens]
+        rows = [row for row in step.rows if row.module_id == module_id and self._moves_weights(row)]
         totals = step.totals[module_id]
         scales = row_scales(
             [row.num_trained_tokens for row in rows],
@@ -150,6 +149,13 @@ class StarPOLearner(TorchLearner):  # type: ignore[misc]
         else:
             logger.warning("A gradient is not finite (norms %s): this optimiser step is skipped.", norms)
             report.skipped_steps += 1
+
+    def _moves_weights(self, row: TokenRow) -> bool:
+        """False for rows whose every gradient is exactly 0: computing it would be a waste."""
+        settings = self._settings
+        has_critic = self.module[row.module_id].unwrapped().value_head is not None
+        learns = settings.entropy_coeff > 0 or (has_critic and settings.value_coeff > 0) or bool(row.advantages.any())
+        return row.num_trained_tokens > 0 and learns
 
     def _clip(self, optimizer: torch.optim.Optimizer) -> float:
         """Sums the gradients over the learners and clips their norm; returns the norm before clipping."""

@@ -54,9 +54,10 @@ class UpdateReport:
         """Means over tokens (entropy, clip_fraction), over steps (losses, norms), and of the first step (gaps).
 
         Only in the first step are the weights still those that sampled: its gap is what sampler and learner disagree
-        by, later ones are the policy's own movement. The loss metrics are the sums that were minimised.
+        by, later ones are the policy's own movement. The loss metrics are the sums that were minimised. Rows without any
+        gradient are not computed, and so not counted.
         """
-        tokens = max(1.0, sum(step["tokens"] for step in self.steps))
+        tokens = sum(step["tokens"] for step in self.steps) or math.nan
         first = self.steps[0]
         norms = {f"{name}_grad_norm": _mean(values) for name, values in self.norms.items()}
         return {
@@ -65,7 +66,7 @@ class UpdateReport:
             "entropy": sum(step["entropy"] for step in self.steps) / tokens,
             "clip_fraction": sum(step["clipped"] for step in self.steps) / tokens,
             "grad_norm": norms.pop("policy_grad_norm", math.nan),
-            "logprob_gap_mean": first["gap"] / max(1.0, first["tokens"]),
+            "logprob_gap_mean": first["gap"] / (first["tokens"] or math.nan),
             "logprob_gap_max": self.first_largest_gap,
             "num_trained_tokens": sum(step["tokens"] for step in self.steps),
             "skipped_steps": float(self.skipped_steps),

@@ -58,9 +58,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):  # type: ignore[misc]
         self._env_creator = kwargs["env_creator"]
         self._callbacks = [make() for make in force_list(self.config.callbacks_class)]
         self._is_actor = bool(self.worker_index)
-        threads = self.config.torch_threads or (1 if self._is_actor else None)
-        if threads is not None:
-            torch.set_num_threads(threads)
+        torch.set_num_threads(self.config.threads_of(actor=self._is_actor))
         self.chat = ChatFormat.from_folder(self.config.model_folder)
         self.module: LLMRLModule | None = None
         self.engine: Engine | None = None
