@@ -20,7 +20,10 @@ from rllib_ragen.rollout.env_pool import EnvPool, EnvSlot
 from rllib_ragen.types import Sampled, Sampling, StopReason, Trajectory
 
 _GRACE_S = 0.005
-"""Environments that answer within this time never wait for a step of the engine."""
+"""What slow environments are waited for before the engine works on."""
+_QUICK_S = 1.0
+"""While every answer came within this time, all answers are waited for: then the engine's batches, and with them the
+last bits of its log-probs, do not depend on the timing of threads."""
 
 
 @dataclass(frozen=True)
@@ -108,16 +111,20 @@ class _Collector:
     sampling: Sampling
     max_context_tokens: int
     env_timeout_s: float | None
+    live: dict[int, _Episode] = field(default_factory=dict)
+    """Begun and not done; each is in `requested` or in `pending`, or being moved."""
     requested: dict[int, _Episode] = field(default_factory=dict)
     pending: dict[int, _Pending] = field(default_factory=dict)
     done: dict[int, Trajectory] = field(default_factory=dict)
+    quick: bool = True
+    """No answer has taken longer than _QUICK_S so far."""
 
     def run(self, specs: Sequence[EpisodeSpec], max_concurrent: int) -> list[Trajectory]:
         queue = deque(enumerate(specs))
         while len(self.done) < len(specs):
-            while queue and len(self.requested) + len(self.pending) < max_concurrent:
+            while queue and len(self.live) < max_concurrent:
                 self._start(*queue.popleft())
-            self._settle_envs(_GRACE_S if self.requested else 1.0)
+            self._settle_envs()
             if self.requested:
                 for key, result in self.engine.poll():
                     self._on_reply(self.requested.pop(key), result)
@@ -125,12 +132,13 @@ class _Collector:
 
     def abandon_envs(self) -> None:
         """Closes the environments of unfinished episodes (after an exception)."""
-        for episode in [*self.requested.values(), *(waiting.episode for waiting in self.pending.values())]:
+        for episode in self.live.values():
             episode.slot.close()
 
     def _start(self, key: int, spec: EpisodeSpec) -> None:
         trajectory = Trajectory(spec.group_id, spec.env_seed, spec.outcome_seed)
         episode = _Episode(key, spec, Context(self.chat), self.pool.borrow(), trajectory)
+        self.live[key] = episode
         self._ask_env(episode, lambda env: _reset(env, spec), self._on_reset)
 
     def _ask_env(
@@ -140,13 +148,18 @@ class _Collector:
         waiting = _Pending(episode, episode.slot.call(call), resume, time.monotonic() + limit)
         self.pending[episode.key] = waiting
 
-    def _settle_envs(self, patience_s: float) -> None:
+    def _settle_envs(self) -> None:
         """Resumes episodes whose environment has answered; ends those whose time is up."""
         if not self.pending:
             return
         futures = {waiting.future for waiting in self.pending.values()}
-        # With nothing for the engine to do, the first answer is worth resuming for.
-        wait(futures, patience_s, FIRST_COMPLETED if not self.requested else ALL_COMPLETED)
+        if self.quick:
+            self.quick = not wait(futures, _QUICK_S, ALL_COMPLETED).not_done
+        elif self.requested:
+            wait(futures, _GRACE_S, ALL_COMPLETED)
+        else:
+            # With nothing for the engine to do, the first answer is worth resuming for.
+            wait(futures, _QUICK_S, FIRST_COMPLETED)
         now = time.monotonic()
         for key, waiting in list(self.pending.items()):
             if waiting.future.done():
@@ -208,6 +221,7 @@ class _Collector:
         episode.trajectory.stop_reason, episode.trajectory.error = reason, error
         self.engine.forget(episode.key)
         self.done[episode.key] = episode.trajectory
+        del self.live[episode.key]
         if reason is StopReason.ENV_ERROR:
             # Its state is unknown, and it may still be busy.
             episode.slot.close()
