@@ -28,10 +28,6 @@ def test_auto_takes_vllm_only_where_nothing_is_in_its_way(tmp_path: Path) -> Non
         "process": {"num_env_runners": 0},
         "16": {"model_path": narrow},
     }
-        "not installed": {"installed": False},
-        "process": {"num_env_runners": 0},
-        "16": {"model_path": narrow},
-    }
     for reason, change in obstacles.items():
         choice = choose_engine("auto", **(good | change))
         assert choice.name == "hf" and reason in choice.why
