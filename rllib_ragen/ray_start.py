@@ -19,7 +19,6 @@ def start_ray(config: RunConfig) -> None:
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    warnings.filterwarnings("ignore", category=DeprecationWarning)
     import ray
 
     if os.environ.get("RAY_ADDRESS"):
@@ -27,8 +26,7 @@ def start_ray(config: RunConfig) -> None:
     else:
         cpus = max(os.cpu_count() or 1, cpus_wanted(config))
         ray.init(num_cpus=cpus, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
-    for name in ("ray.rllib", "ray.tune", "ray.train"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    _quieten()
     have = ray.cluster_resources()
     for kind, wanted in (("CPU", float(cpus_wanted(config))), ("GPU", gpus_wanted(config))):
         if have.get(kind, 0.0) < wanted:
@@ -49,3 +47,14 @@ def gpus_wanted(config: RunConfig) -> float:
     learners = max(1, config.learner.num_learners) * config.learner.num_gpus_per_learner
     total = runners + learners
     return float(math.ceil(total - 1e-9))
+
+
+def _quieten() -> None:
+    """A run's output is its own; what the libraries say below an error is not for its reader."""
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    warnings.filterwarnings("ignore", category=DeprecationWarning)
+    for name in ("ray.rllib", "ray.tune", "ray.train"):
+        logging.getLogger(name).setLevel(logging.ERROR)
