@@ -25,6 +25,7 @@ from rllib_ragen.config import RunConfig
 from rllib_ragen.credit.filters import filter_groups
 from rllib_ragen.credit.registry import make_estimator
 from rllib_ragen.credit.rows import to_rows
+from rllib_ragen.learner.calls import on_every_learner
 from rllib_ragen.learner.critic import critic_values
 from rllib_ragen.learner.training_data import TokenTrainingData
 from rllib_ragen.models.llm_module import LLM
@@ -284,7 +285,7 @@ class StarPO(Algorithm):  # type: ignore[misc]
         """
         folder = Path(checkpoint_dir)
         state = load_learner_state(folder)
-        self.learner_group.foreach_learner(lambda learner: learner.restore(state))
+        on_every_learner(self.learner_group, lambda learner: learner.restore(state))
         self._progress = Progress(**read_facts(folder)["progress"])
         self._iteration = self._progress.iteration
         publish(self.learner_group, self.env_runner_group, self._progress.policy_version)

@@ -34,6 +34,7 @@ ATTRIBUTES: dict[str, tuple[str, str]] = {
 }
 """Flat attribute of a StarPOConfig → (section, key) of the RunConfig that means the same."""
 _TUNE_KEYS = {"__trial_info__", "__stdout_file__", "__stderr_file__", "multiagent", "class", "_enable_new_api_stack"}
+_OLD_STACK_KEYS = {"model", "optimizer", "replay_buffer_config"}
 _MAX_TEXT = 1_000_000
 
 
@@ -232,7 +233,11 @@ class StarPOConfig(AlgorithmConfig):  # type: ignore[misc]
             if not hasattr(self, name) and name not in _TUNE_KEYS:
                 near = difflib.get_close_matches(key, list(vars(self)), n=1)
                 raise ConfigError(f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-        super().update_from_dict(config_dict)
+        rest = dict(config_dict)
+        for key in _OLD_STACK_KEYS & rest.keys():
+            # RLlib would hand these to training(), which does not have them.
+            setattr(self, key, rest.pop(key))
+        super().update_from_dict(rest)
         return self
 
     # --- RunConfig and back -----------------------------------------------------------------------------------------
@@ -242,13 +247,19 @@ class StarPOConfig(AlgorithmConfig):  # type: ignore[misc]
         """The same run for RLlib. `eval` and the run's length stay with whoever drives it."""
         config = cls()
         env = run.env.model_dump()
-        config.environment(env.pop("name"), env_config={"task": env.pop("task"), "limits": env})
+        name, task = env.pop("name"), env.pop("task")
+        if name in env_names() or name in map(gym_id, env_names()):
+            config.environment(name, env_config={"task": task, "limits": env})
+        else:
+            config.environment(name, env_config=task)
         config._set(**{name: getattr(getattr(run, section), key) for name, (section, key) in ATTRIBUTES.items()})
         config.seed = run.seed
         return config
 
     def to_run_config(self) -> RunConfig:
-        """The same run as the one schema of YAML and command line; a registered environment keeps its own name.
+        """The same run as the one schema of YAML and command line.
+
+        Of somebody else's registered environment, `env.name` is the registered name and `env.task` all of env_config.
 
         Raises:
             ConfigError: a value out of range, or an unknown key of `env_config`.
@@ -256,12 +267,7 @@ class StarPOConfig(AlgorithmConfig):  # type: ignore[misc]
         tree: dict[str, Any] = {section: {} for section in _SECTIONS}
         for attribute, (section, key) in ATTRIBUTES.items():
             tree[section][key] = getattr(self, attribute)
-        env = {key: value for key, value in self.env_config.items() if key not in ("task", "limits")}
-        if env and self._text_env_name() is not None:
-            raise ConfigError(f"env_config: unknown key {min(env)!r}; allowed: task, limits")
-        limits = dict(self.env_config.get("limits", {}))
-        task = dict(self.env_config.get("task", {}))
-        tree["env"] = {"name": self._text_env_name() or str(self.env), "task": task, **limits}
+        tree["env"] = self._env_tree()
         try:
             return RunConfig.model_validate({**tree, "seed": self.seed})
         except ValidationError as error:
@@ -362,6 +368,15 @@ class StarPOConfig(AlgorithmConfig):  # type: ignore[misc]
             if value is not NotProvided:
                 setattr(self, name, value)
         return self
+
+    def _env_tree(self) -> dict[str, Any]:
+        name, given = self._text_env_name(), dict(self.env_config)
+        if name is None:
+            return {"name": str(self.env), "task": given}
+        task, limits = given.pop("task", {}), given.pop("limits", {})
+        if given:
+            raise ConfigError(f"env_config: unknown key {min(given)!r}; allowed: task, limits")
+        return {"name": name, "task": dict(task), **limits}
 
     def _text_env_name(self) -> str | None:
         """Short name of one of this project's environments, or None for a registered one of somebody else."""

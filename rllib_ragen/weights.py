@@ -16,6 +16,7 @@ from ray.rllib.core.learner.learner_group import LearnerGroup
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
 
+from rllib_ragen.learner.calls import on_first_learner
 from rllib_ragen.models.wire import WireState, to_wire
 
 
@@ -31,21 +32,15 @@ def publish(
         if local.config.shares_module:
             local.weights_changed(version)
         else:
-            local.set_state({COMPONENT_RL_MODULE: _first(learners, _weights), WEIGHTS_SEQ_NO: version})
+            local.set_state({COMPONENT_RL_MODULE: on_first_learner(learners, _weights), WEIGHTS_SEQ_NO: version})
     if runners.num_remote_env_runners() and runners.num_healthy_remote_env_runners():
-        state = {COMPONENT_RL_MODULE: _first(learners, _put), WEIGHTS_SEQ_NO: version}
+        state = {COMPONENT_RL_MODULE: on_first_learner(learners, _put), WEIGHTS_SEQ_NO: version}
         runners.foreach_env_runner(
             "set_state",
             kwargs={"state": state},
             local_env_runner=False,
             remote_worker_ids=None if runner_ids is None else list(runner_ids),
         )
-
-
-def _first(learners: LearnerGroup, function: Any) -> Any:
-    """Runs `function` on the first learner: all have the same weights."""
-    ids = None if learners.is_local else [learners._worker_manager.actor_ids()[0]]
-    return learners.foreach_learner(function, remote_actor_ids=ids).result_or_errors[0].get()
 
 
 def _weights(learner: Any) -> dict[str, WireState]:

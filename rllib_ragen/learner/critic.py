@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from ray.rllib.core.learner.learner_group import LearnerGroup
 
+from rllib_ragen.learner.calls import on_every_learner
 from rllib_ragen.types import FloatArray, TokenRow, Trajectory
 
 
@@ -21,7 +22,7 @@ def critic_values(learners: LearnerGroup, trajectories: Sequence[Trajectory]) ->
         own: list[FloatArray] = learner.critic_values([rows[i] for i in shares[learner._learner_index]])
         return own
 
-    results = [result.get() for result in learners.foreach_learner(values)]
+    results = on_every_learner(learners, values)
     found = {i: v for share, own in zip(shares, results, strict=True) for i, v in zip(share, own, strict=True)}
     return [found[i] for i in range(len(rows))]
 

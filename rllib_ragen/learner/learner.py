@@ -103,7 +103,15 @@ class StarPOLearner(TorchLearner):  # type: ignore[misc]
         return values
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Takes a checkpoint's weights, moments and update counter, whether it is older or newer than this learner."""
+        """Takes a checkpoint's weights, moments and update counter, whether it is older or newer than this learner.
+
+        Raises:
+            ValueError: the checkpoint is one of another model; nothing has been changed then.
+        """
+        for module_id in sorted(self.module.keys()):
+            wanted, given = self.module[module_id].unwrapped().get_state().keys(), state["rl_module"][module_id].keys()
+            if wanted != given:
+                raise ValueError(f"the checkpoint and this run differ in the weight {min(wanted ^ given)!r}")
         for module_id, weights in state["rl_module"].items():
             self.module[module_id].unwrapped().set_state(weights)
         self._set_optimizer_state(state["optimizer"])

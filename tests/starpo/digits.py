@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,29 +49,40 @@ class DigitsTask(TextTask[str]):
         return str(self.number)
 
 
+@dataclass(frozen=True)
+class Mishaps:
+    """What goes wrong in a DigitsEnv."""
+
+    pay: float = 0.25
+    """Reward per digit."""
+    raise_on: int | None = None
+    """Instances whose number ends in this digit raise in their second turn."""
+    broken: bool = False
+    """Every step raises."""
+    die_once: str = ""
+    """The first process to find this path missing makes it, and dies in the middle of an episode."""
+
+
 class DigitsEnv(TextEnv):
-    """Reward of a turn: digits in the reply ÷ 4. Two turns.
+    """Two turns; a turn's reward is the number of digits in the reply times `pay`."""
 
-    `raise_on`: instances whose number ends in this digit raise in their second turn. `die_once`: the first process to
-    find this path missing makes it and dies in the middle of an episode.
-    """
-
-    def __init__(self, raise_on: int | None = None, die_once: str = "", slow_s: float = 0.0) -> None:
+    def __init__(self, **mishaps: Any) -> None:
         super().__init__(DigitsTask(), TextLimits(max_turns=2, prompt_style="brief"))
-        self.raise_on, self.die_once, self.slow_s = raise_on, die_once, slow_s
+        self.mishaps = Mishaps(**mishaps)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """As TextEnv, with the mishaps."""
         assert isinstance(self.task, DigitsTask)
-        if self.die_once and not os.path.exists(self.die_once):
-            open(self.die_once, "w").close()
+        mishaps = self.mishaps
+        if mishaps.die_once and not Path(mishaps.die_once).exists():
+            Path(mishaps.die_once).touch()
             os._exit(1)
-        if self.raise_on is not None and self.turn == 2 and self.task.number % 10 == self.raise_on:
+        if mishaps.broken or (self.turn == 2 and self.task.number % 10 == mishaps.raise_on):
             raise RuntimeError("this instance is broken")
-        time.sleep(self.slow_s)
         observation, _, terminated, truncated, info = super().step(action)
-        digits = sum(letter.isdigit() for letter in action)
+        digits = sum(letter in "0123456789" for letter in action)
         self.task.said += digits
-        return observation, digits / 4, terminated, truncated, {**info, "success": self.task.success}
+        return observation, digits * mishaps.pay, terminated, truncated, {**info, "success": self.task.success}
 
 
 def make_digits(context: Any) -> DigitsEnv:

@@ -1,0 +1,122 @@
+"""Checkpoints: exact, layout-independent, free of pickle, loud when torn."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from rllib_ragen.checkpoint import load_learner_state
+from rllib_ragen.starpo import StarPO
+from tests.starpo.build import MODULE, digits_config, largest_difference, metrics_of, weights
+
+pytestmark = pytest.mark.usefixtures("local_ray")
+SETTINGS: dict[str, Any] = {"estimator": "gae", "num_minibatches": 2, "group_size": 2}
+
+
+def test_R1_a_resumed_run_goes_on_as_if_it_had_never_stopped_to_the_last_bit(model: Path, tmp_path: Path) -> None:
+    whole = digits_config(model, **SETTINGS).build_algo()
+    expected = [metrics_of(whole.train()) for _ in range(4)]
+    expected_weights = weights(whole.learner_group._learner)
+    whole.stop()
+    first = digits_config(model, **SETTINGS).build_algo()
+    before = [metrics_of(first.train()) for _ in range(2)]
+    first.save(str(tmp_path))
+    first.stop()
+    second = digits_config(model, **SETTINGS).build_algo()
+    second.restore(str(tmp_path))
+    assert second.iteration == 2
+    after = [metrics_of(second.train()) for _ in range(2)]
+    assert before + after == expected
+    assert largest_difference(weights(second.learner_group._learner), expected_weights) == 0.0
+    second.stop()
+
+
+def test_a_checkpoint_holds_no_pickle_and_a_plain_transformers_folder(model: Path, tmp_path: Path) -> None:
+    algo = digits_config(model, **SETTINGS).build_algo()
+    algo.train()
+    algo.save_checkpoint(str(tmp_path))
+    algo.save_checkpoint(str(tmp_path))
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} <= {".json", ".safetensors", ".jinja"}
+    assert not any(path.name.endswith(".part") for path in files)
+    policy = tmp_path / MODULE / "policy"
+    restored = AutoModelForCausalLM.from_pretrained(policy).state_dict()
+    own = algo.learner_group._learner.module[MODULE].llm.state_dict()
+    assert all(torch.equal(restored[name], own[name]) for name in own)
+    assert AutoTokenizer.from_pretrained(policy).chat_template
+    exported = algo.export_model(tmp_path / "export")
+    assert torch.equal(
+        AutoModelForCausalLM.from_pretrained(exported).lm_head.weight,
+        own["lm_head.weight"],
+    )
+    algo.stop()
+
+
+def test_from_checkpoint_builds_the_run_that_was_saved(model: Path, tmp_path: Path) -> None:
+    algo = digits_config(model, lr=2e-4, clip_high=0.5).debugging(seed=9).build_algo()
+    algo.train()
+    algo.save_to_path(tmp_path)
+    twin = StarPO.from_checkpoint(str(tmp_path))
+    assert (twin.config.lr, twin.config.clip_high, twin.config.seed, twin.iteration) == (2e-4, 0.5, 9, 1)
+    assert twin.policy_version == 1
+    algo.stop()
+    twin.stop()
+
+
+def test_an_older_checkpoint_replaces_newer_weights(model: Path, tmp_path: Path) -> None:
+    algo = digits_config(model).build_algo()
+    algo.train()
+    algo.save_checkpoint(str(tmp_path))
+    saved = weights(algo.learner_group._learner)
+    expected = metrics_of(algo.train())
+    algo.load_checkpoint(str(tmp_path))
+    assert largest_difference(weights(algo.learner_group._learner), saved) == 0.0
+    assert metrics_of(algo.train()) == expected
+    algo.stop()
+
+
+def test_a_checkpoint_before_the_first_update_can_be_resumed(model: Path, tmp_path: Path) -> None:
+    algo = digits_config(model).build_algo()
+    algo.save_checkpoint(str(tmp_path))
+    expected = metrics_of(algo.train())
+    algo.load_checkpoint(str(tmp_path))
+    assert metrics_of(algo.train()) == expected
+    algo.stop()
+
+
+@pytest.fixture
+def saved(model: Path, tmp_path: Path) -> Path:
+    """A checkpoint."""
+    algo = digits_config(model).build_algo()
+    algo.save_checkpoint(str(tmp_path / "saved"))
+    algo.stop()
+    return tmp_path / "saved"
+
+
+def test_an_incomplete_checkpoint_is_refused(saved: Path) -> None:
+    (saved / "state.json").unlink()
+    with pytest.raises(ValueError, match="no complete checkpoint"):
+        load_learner_state(saved)
+
+
+def test_files_of_two_checkpoints_are_refused(saved: Path) -> None:
+    facts = json.loads((saved / "state.json").read_text())
+    (saved / "state.json").write_text(json.dumps({**facts, "weights_seq_no": 5}))
+    with pytest.raises(ValueError, match="belongs to update 0"):
+        load_learner_state(saved)
+
+
+def test_another_models_checkpoint_is_refused_and_changes_nothing(saved: Path, model: Path, tmp_path: Path) -> None:
+    algo = digits_config(model, estimator="gae").build_algo()
+    before = weights(algo.learner_group._learner)
+    with pytest.raises(ValueError, match="value_head"):
+        algo.load_checkpoint(str(saved))
+    assert largest_difference(weights(algo.learner_group._learner), before) == 0.0
+    algo.stop()
+    shutil.rmtree(saved)

@@ -1,0 +1,171 @@
+"""StarPOConfig: the same keys as RunConfig, strict, and refused early when they make no sense."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from rllib_ragen.config import RunConfig
+from rllib_ragen.starpo import StarPO
+from rllib_ragen.starpo_config import ATTRIBUTES, StarPOConfig
+from tests.starpo.build import digits_config, metrics_of, weights, largest_difference
+
+
+def test_every_key_of_the_run_config_has_a_fluent_setter_and_every_setter_a_key() -> None:
+    setters = (StarPOConfig.training, StarPOConfig.rollout)
+    own = {name for method in setters for name in inspect.signature(method).parameters} - {"self", "torch_threads"}
+    elsewhere = {
+        *("model_path", "dtype"),  # .llm()
+        *("num_env_runners", "num_gpus_per_env_runner", "sample_timeout_s"),  # .env_runners()
+        *("num_learners", "num_gpus_per_learner"),  # .learners()
+    }
+    assert own | elsewhere == set(ATTRIBUTES)
+
+
+def test_defaults_are_those_of_the_run_config() -> None:
+    config = StarPOConfig()
+    assert config.to_run_config() == RunConfig()
+    assert StarPOConfig.from_run_config(RunConfig()).to_run_config() == RunConfig()
+
+
+def test_a_run_config_survives_the_way_there_and_back() -> None:
+    run = RunConfig.model_validate(
+        {
+            "env": {"name": "frozen_lake", "task": {"success_rate": 0.9}, "max_turns": 3, "prompt_style": "full"},
+            "rollout": {"num_groups": 5, "timeout_s": 7.0, "temperature": 0.9},
+            "credit": {"estimator": "grpo", "filter": "top_p"},
+            "learner": {"lr": 3e-4, "betas": (0.8, 0.95), "clip_dual": None},
+            "seed": 4,
+        }
+    )
+    assert StarPOConfig.from_run_config(run).to_run_config() == run
+
+
+def test_copies_and_tune_dictionaries_keep_every_setting() -> None:
+    config = StarPOConfig().training(lr=3e-4, estimator="gae").environment("bandit")
+    for twin in (config.copy(), StarPOConfig().update_from_dict(config.to_dict()), StarPOConfig.from_state(config.get_state())):
+        assert twin.to_run_config() == config.to_run_config()
+
+
+def test_unknown_arguments_and_keys_are_refused() -> None:
+    with pytest.raises(TypeError, match="clip_hihg"):
+        StarPOConfig().training(clip_hihg=0.3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="minibatch_size"):
+        StarPOConfig().training(minibatch_size=64)  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="'clip_hihg'; did you mean 'clip_high'"):
+        StarPOConfig().update_from_dict({"clip_hihg": 0.3})
+    with pytest.raises(ValueError, match="sokobn"):
+        StarPOConfig().environment("sokobn")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"group_size": 1, "estimator": "grpo"}, "group_size=1"),
+        ({"group_size": 1, "estimator": "rloo"}, "group_size=1"),
+        ({"estimator": "magic"}, "magic"),
+        ({"lr": -1.0}, "learner.lr"),
+        ({"clip_high": "a lot"}, "learner.clip_high"),
+        ({"num_minibatches": 1000}, "num_minibatches"),
+    ],
+)
+def test_nonsense_in_training_is_refused(model: Path, settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        digits_config(model).training(**settings).validate()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"engine": "vllm"}, "vllm"),
+        ({"engine": "magic"}, "engine"),
+        ({"top_p": 0.9}, "top_p"),
+        ({"temperature": 0.0}, "temperature"),
+        ({"max_context_tokens": 100_000}, "model's length of 512"),
+        ({"max_reply_tokens": 400}, "max_reply_tokens"),
+    ],
+)
+def test_nonsense_in_rollouts_is_refused(model: Path, settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        digits_config(model).rollout(**settings).validate()  # type: ignore[arg-type]
+
+
+def test_a_folder_without_model_or_tokenizer_is_refused(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"no transformers model"):
+        digits_config(tmp_path).validate()
+    with pytest.raises(ValueError, match=r"there is no folder"):
+        digits_config(tmp_path / "nowhere").validate()
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / name).write_bytes((model / name).read_bytes())
+    with pytest.raises(ValueError, match=r"holds no tokenizer"):
+        digits_config(tmp_path).validate()
+
+
+def test_misspelt_environment_settings_are_refused(model: Path) -> None:
+    for env_config, message in (
+        ({"limits": {"max_turn": 3}}, "max_turn"),
+        ({"task": {"hight": 6}}, "hight"),
+        ({"tasks": {}}, "'tasks'; allowed: task, limits"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            digits_config(model).environment("sokoban", env_config=env_config).validate()
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_yaml_and_fluent_configs_make_the_same_run(model: Path) -> None:
+    run = RunConfig.model_validate(
+        {
+            "env": {"name": "sokoban", "max_turns": 2, "task": {"height": 5}},
+            "model": {"path": str(model)},
+            "rollout": {"num_groups": 2, "group_size": 2, "max_reply_tokens": 6, "max_context_tokens": 512},
+            "seed": 11,
+        }
+    )
+    fluent = (
+        StarPOConfig()
+        .environment("ragen/Sokoban-v0", env_config={"task": {"height": 5}, "limits": {"max_turns": 2}})
+        .llm(model=str(model))
+        .rollout(max_reply_tokens=6, max_context_tokens=512)
+        .training(num_groups=2, group_size=2)
+        .debugging(seed=11)
+    )
+    runs = []
+    for config in (StarPOConfig.from_run_config(run), fluent):
+        algo: StarPO = config.build_algo()
+        runs.append([metrics_of(algo.train()) for _ in range(2)])
+        algo.stop()
+    assert runs[0] == runs[1]
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_the_builders_hooks_of_rllib_that_are_overridden_exist(model: Path) -> None:
+    """Contract with RLlib 2.60: each override replaces something that RLlib calls."""
+    from ray.rllib.algorithms.algorithm import Algorithm
+    from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
+    from ray.rllib.core.learner.torch.torch_learner import TorchLearner
+    from ray.rllib.core.learner.training_data import TrainingData
+    from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
+    from ray.rllib.env.env_runner import EnvRunner
+
+    from rllib_ragen.learner.learner import StarPOLearner
+    from rllib_ragen.learner.training_data import TokenTrainingData
+    from rllib_ragen.models.llm_module import LLMRLModule
+    from rllib_ragen.rollout.env_runner import LLMEnvRunner
+
+    overrides = {
+        (StarPO, Algorithm): "setup training_step evaluate restore_env_runners save_checkpoint load_checkpoint"
+        " save_to_path restore_from_path from_checkpoint _should_create_evaluation_env_runners get_default_config",
+        (StarPOConfig, AlgorithmConfig): "environment training update_from_dict validate get_default_rl_module_spec"
+        " get_default_learner_class build_learner_connector",
+        (StarPOLearner, TorchLearner): "build update configure_optimizers_for_module compute_loss_for_module"
+        " _make_modules_ddp_if_necessary _get_optimizer_state _set_optimizer_state",
+        (LLMRLModule, TorchRLModule): "setup train _forward get_state set_state",
+        (LLMEnvRunner, EnvRunner): "make_env make_module sample get_metrics get_spaces assert_healthy stop",
+        (TokenTrainingData, TrainingData): "validate shard solve_refs",
+    }
+    for (own, base), names in overrides.items():
+        for name in names.split():
+            assert hasattr(base, name), f"RLlib has no {base.__name__}.{name} any more"
+            assert name in vars(own), f"{own.__name__} does not override {name}"

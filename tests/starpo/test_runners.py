@@ -1,0 +1,188 @@
+"""Remote runners and learners: the same numbers, nothing lost when processes die, versions that are true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import ray
+import torch
+
+from rllib_ragen.learner.training_data import TokenTrainingData, balance
+from rllib_ragen.models.wire import from_wire
+from rllib_ragen.rollout.specs import training_specs
+from rllib_ragen.starpo import StarPO
+from tests.starpo.build import MODULE, digits_config, largest_difference, make_learner, random_rows, update, weights
+
+pytestmark = pytest.mark.usefixtures("local_ray")
+
+
+@pytest.fixture(scope="module")
+def remote(model: Path) -> Iterator[StarPO]:
+    """Two runners, a local learner."""
+    algo = digits_config(model).env_runners(num_env_runners=2).build_algo()
+    yield algo
+    algo.stop()
+
+
+def runner_weights(algo: StarPO) -> list[tuple[int, dict[str, torch.Tensor]]]:
+    """(policy version, weights) of every runner's engine."""
+    found: list[tuple[int, dict[str, torch.Tensor]]] = algo.env_runner_group.foreach_env_runner(
+        lambda runner: (runner.engine.version, {n: t.clone() for n, t in runner.engine.model.state_dict().items()}),
+        local_env_runner=False,
+    )
+    return found
+
+
+def test_S2_every_runner_has_the_learners_weights_when_an_iteration_ends(remote: StarPO) -> None:
+    for _ in range(2):
+        remote.train()
+        own = remote.learner_group._learner.module[MODULE].llm.state_dict()
+        for version, found in runner_weights(remote):
+            assert version == remote.policy_version
+            assert largest_difference(found, dict(own)) == 0.0
+
+
+def test_two_runners_sample_what_one_process_samples(model: Path, remote: StarPO) -> None:
+    local = digits_config(model).build_algo()
+    local.learner_group._learner.module[MODULE].llm.load_state_dict(
+        remote.learner_group._learner.module[MODULE].llm.state_dict()
+    )
+    specs = training_specs(99, 0, 4, 4)
+    ours, theirs = (algo._sample(specs, count=False) for algo in (local, remote))
+    assert [t.group_id for t in theirs] == [spec.group_id for spec in specs]
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(one.token_ids(), other.token_ids())
+        np.testing.assert_allclose(one.behaviour_logprobs(), other.behaviour_logprobs(), atol=1e-5)
+    local.stop()
+
+
+def test_plain_rllib_sampling_works_on_remote_runners(remote: StarPO) -> None:
+    episodes = remote.env_runner_group.foreach_env_runner(
+        lambda runner: runner.sample(num_episodes=3), local_env_runner=False
+    )
+    assert [len(own) for own in episodes] == [3, 3]
+    assert all(len(episode) == 2 for own in episodes for episode in own)
+
+
+def test_L2_lost_rollouts_are_played_again_and_the_new_runner_has_current_weights(model: Path, tmp_path: Path) -> None:
+    config = digits_config(model, env={"die_once": str(tmp_path / "died")}).env_runners(num_env_runners=2)
+    algo = config.build_algo()
+    result = algo.train()
+    assert (tmp_path / "died").exists()
+    assert (result["starpo"]["num_failed"], len(algo.last_trajectories())) == (0, 16)
+    algo.train()
+    own = algo.learner_group._learner.module[MODULE].llm.state_dict()
+    runners = runner_weights(algo)
+    assert runners
+    for version, found in runners:
+        assert version == 2
+        assert largest_difference(found, dict(own)) == 0.0
+    algo.stop()
+
+
+def test_killing_every_runner_costs_time_only(model: Path) -> None:
+    algo = digits_config(model).env_runners(num_env_runners=1).build_algo()
+    algo.train()
+    for actor in algo.env_runner_group._worker_manager.actors().values():
+        ray.kill(actor, no_restart=False)
+    assert algo.train()["starpo"]["policy_version"] == 2
+    assert len(algo.last_trajectories()) == 16
+    algo.stop()
+
+
+def test_a_programming_error_while_sampling_stops_the_run_with_its_reason(remote: StarPO) -> None:
+    def spoil(runner: Any) -> None:
+        runner.chat = None
+
+    actor_ids = remote.env_runner_group.healthy_env_runner_ids()
+    remote.env_runner_group.foreach_env_runner(spoil, local_env_runner=False)
+    with pytest.raises(RuntimeError, match="sampling failed on env runner .*AttributeError"):
+        remote._sample(training_specs(0, 0, 2, 2), count=False)
+    assert remote.env_runner_group.healthy_env_runner_ids() == actor_ids, "nobody had to die for it"
+
+
+def learn_remotely(model: Path, num_learners: int, rows: Any, **settings: Any) -> dict[str, torch.Tensor]:
+    """The weights that `num_learners` learner actors have after one update of four steps."""
+    config = digits_config(model, **settings).learners(num_learners=num_learners)
+    config.validate()
+    group = config.build_learner_group(env=None, spaces=None)
+    plan = TokenTrainingData.plan(rows, num_minibatches=2, num_epochs=2, rng=np.random.default_rng(0))
+    group.update(training_data=plan)
+    states = [result.get() for result in group.foreach_learner(lambda learner: learner.module[MODULE].get_state())]
+    group.shutdown()
+    found = [{name: from_wire(array).clone() for name, array in state.items()} for state in states]
+    assert all(largest_difference(found[0], other) == 0.0 for other in found)
+    return found[0]
+
+
+def test_two_learners_compute_what_one_computes(model: Path) -> None:
+    rows = random_rows(7)
+    settings: dict[str, Any] = {"estimator": "gae", "lr": 1e-4, "critic_lr": 1e-4, "adam_eps": 1e-3}
+    alone = make_learner(digits_config(model, **settings))
+    update(alone, rows, num_minibatches=2, num_epochs=2)
+    together = learn_remotely(model, 2, rows, **settings)
+    expected = {name: tensor for name, tensor in weights(alone).items() if name in together}
+    assert largest_difference(together, expected) < 1e-6
+
+
+def test_a_learner_without_rows_keeps_up(model: Path) -> None:
+    learn_remotely(model, 2, random_rows(2))
+
+
+@pytest.mark.slow
+def test_checkpoints_move_between_local_and_remote_learners(model: Path, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"estimator": "gae", "group_size": 2}
+    first = digits_config(model, **settings).build_algo()
+    first.train()
+    first.save_checkpoint(str(tmp_path / "local"))
+    expected = first.train()["starpo"]
+    first.stop()
+    pair = digits_config(model, **settings).learners(num_learners=2).env_runners(num_env_runners=1).build_algo()
+    pair.load_checkpoint(str(tmp_path / "local"))
+    found = pair.train()["starpo"]
+    for name in ("return_mean", "num_trained_tokens", "policy_loss", "value_loss", "grad_norm", "policy_version"):
+        assert found[name] == pytest.approx(expected[name], rel=1e-4), name
+    pair.save_checkpoint(str(tmp_path / "pair"))
+    pair.stop()
+    last = StarPO.from_checkpoint(str(tmp_path / "pair"), config=digits_config(model, **settings))
+    assert last.iteration == 2
+    assert last.train()["starpo"]["policy_version"] == 3
+    last.stop()
+
+
+def test_shares_hold_every_row_once_and_are_balanced_by_tokens() -> None:
+    rows = random_rows(40)
+    shares = balance(rows, 3)
+    assert sorted(id(row) for share in shares for row in share) == sorted(id(row) for row in rows)
+    loads = [sum(row.num_tokens for row in share) for share in shares]
+    assert max(loads) - min(loads) <= max(row.num_tokens for row in rows)
+
+
+def test_a_plan_visits_every_row_once_per_epoch_whoever_learns() -> None:
+    rows = random_rows(10)
+    plan = TokenTrainingData.plan(rows, num_minibatches=3, num_epochs=2, rng=np.random.default_rng(1))
+    assert [len(step.rows) for step in plan.steps] == [4, 3, 3, 4, 3, 3]
+    for epoch in (plan.steps[:3], plan.steps[3:]):
+        assert sorted(id(row) for step in epoch for row in step.rows) == sorted(id(row) for row in rows)
+    shards = [data for data, _ in plan.shard(2)]
+    assert all(len(shard.steps) == len(plan.steps) for shard in shards)
+    for k, step in enumerate(plan.steps):
+        assert sum(len(shard.steps[k].rows) for shard in shards) == len(step.rows)
+        assert all(shard.steps[k].totals == step.totals for shard in shards)
+
+
+@pytest.mark.vllm
+def test_S1_vllm_samples_with_the_learners_weights_and_log_probs(model: Path) -> None:
+    config = digits_config(model, lr=1e-3).env_runners(num_env_runners=1).rollout(engine="vllm", max_concurrent=16)
+    algo = config.build_algo()
+    for version in (1, 2, 3):
+        result = algo.train()["starpo"]
+        # Stale weights would show from the second iteration on: an update at this learning rate moves log-probs by 0.1.
+        assert result["logprob_gap_max"] < 1e-4
+        assert result["policy_version"] == version
+    assert {turn.policy_version for t in algo.last_trajectories() for turn in t.turns} == {2}
+    algo.stop()
