@@ -14,6 +14,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 matplotlib.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402 - the backend comes first
-from matplotlib.axes import Axes  # noqa: E402
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
 
 Series = npt.NDArray[np.float64]
 XAxis = Literal["minutes", "iterations"]
@@ -109,7 +110,7 @@ def spaced(heights: Sequence[float], gap: float) -> list[float]:
     """The heights, moved apart as little as a sweep from below needs, so that labels do not overlap."""
     placed = list(heights)
     order = sorted(range(len(heights)), key=lambda i: heights[i])
-    for lower, upper in zip(order, order[1:], strict=False):
+    for lower, upper in pairwise(order):
         placed[upper] = max(placed[upper], placed[lower] + gap)
     return placed
 

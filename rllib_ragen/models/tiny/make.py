@@ -139,7 +139,8 @@ def train(model: LlamaForCausalLM, samples: list[Sample], phase: Phase, seed: in
                 f"{spent:.0f} s, left {spent / step * (len(plan) - step):.0f} s",
                 flush=True,
             )
-    return {"steps": len(plan), "tokens": tokens, "loss": float(np.mean(recent)), "seconds": time.perf_counter() - started}
+    spent = time.perf_counter() - started
+    return {"steps": len(plan), "tokens": tokens, "loss": float(np.mean(recent)), "seconds": spent}
 
 
 def make(out: Path, scale: float, guess_rate: float, seed: int, workers: int, init: Path | None) -> None:

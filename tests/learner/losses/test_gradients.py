@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 
 import pytest
 import torch
@@ -84,7 +85,7 @@ def test_accumulated_microbatches_give_the_gradient_of_the_whole(aggregation: Ag
     problem = Problem(2)
     whole = problem.gradient(lambda: problem.loss(range(4), aggregation))
     for cuts in ([0, 1, 2, 3, 4], [0, 3, 4], [0, 2, 4]):
-        parts = [range(a, b) for a, b in zip(cuts, cuts[1:], strict=False)]
+        parts = [range(a, b) for a, b in pairwise(cuts)]
         split = torch.stack([problem.gradient(partial(problem.loss, p, aggregation)) for p in parts]).sum(0)
         torch.testing.assert_close(split, whole, rtol=1e-12, atol=1e-14)
 
