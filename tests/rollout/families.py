@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from mistral_common.integrations.chat_templates.chat_templates import generate_chat_template
-from mistral_common.tokens.tokenizers.base import TokenizerVersion
+import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
@@ -33,8 +33,6 @@ class Family:
     eos: str
     end_of_turn: str | None
     """Token that ends an assistant's turn; None if the template has none."""
-    rewrites: bool = False
-    """The template changes earlier assistant turns when it renders a conversation."""
 
 
 def _vllm_template(name: str) -> str:
@@ -46,6 +44,10 @@ def _vllm_template(name: str) -> str:
 
 
 def _mistral_template(version: str) -> str:
+    """A template made by mistral_common, which comes with vLLM."""
+    from mistral_common.integrations.chat_templates.chat_templates import generate_chat_template
+    from mistral_common.tokens.tokenizers.base import TokenizerVersion
+
     return generate_chat_template(
         spm=False,
         tokenizer_version=TokenizerVersion(version),
@@ -67,14 +69,17 @@ _DEEPSEEK = ("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>")
 
 FAMILIES: dict[str, Callable[[], Family]] = {
     "chatml": lambda: Family(_vllm_template("chatml"), _CHATML, "<|endoftext|>", "<|im_end|>"),
-    "minicpm_thinking": lambda: Family(_vllm_template("minicpmv45"), _CHATML, "<|im_end|>", "<|im_end|>", True),
+    "minicpm_thinking": lambda: Family(_vllm_template("minicpmv45"), _CHATML, "<|im_end|>", "<|im_end|>"),
     "deepseek_vl2": lambda: Family(_vllm_template("deepseek_vl2"), _DEEPSEEK, _DEEPSEEK[1], _DEEPSEEK[1]),
     "mistral_v3": lambda: Family(_mistral_template("v3"), _MISTRAL, "</s>", "</s>"),
     "mistral_v7": lambda: Family(_mistral_template("v7"), _MISTRAL, "</s>", "</s>"),
     "no_markup": lambda: Family(_vllm_template("basic"), ("</s>",), "</s>", None),
     "blip2_plain_text": lambda: Family(_vllm_template("blip2"), ("</s>",), "</s>", None),
 }
-NAMES = ["embedded", *FAMILIES]
+# The templates come with vLLM.
+NAMES: list[Any] = ["embedded", *(pytest.param(name, marks=pytest.mark.vllm) for name in FAMILIES)]
+PLAIN: list[Any] = [NAMES[0], *(name for name in NAMES[1:] if name.values != ("minicpm_thinking",))]
+"""Without the one that changes earlier assistant turns when it renders a conversation."""
 
 
 @cache

@@ -8,11 +8,10 @@ import pytest
 from transformers import LlamaConfig, PreTrainedTokenizerFast
 
 from rllib_ragen.rollout.chat import ChatFormat
-from tests.rollout.families import NAMES, family, tokenizer_of
+from tests.rollout.families import NAMES, PLAIN, family, tokenizer_of
 
 USERS = ["Turn 1, 10 actions left\n#P_X#", "Reward 0.0\nTurn 2", "Turn 3: last one"]
 REPLIES = ["<think>Go up.</think><answer>Up</answer>", "no tags at all", "<answer>Left || Up</answer>"]
-PLAIN = [name for name in NAMES if name == "embedded" or not family(name).rewrites]
 
 
 def play(chat: ChatFormat, system: str = "") -> list[int]:
@@ -63,6 +62,7 @@ def test_every_template_is_told_the_system_message_once(name: str) -> None:
     assert text.index("RULES OF THE GAME") < text.index(USERS[0])
 
 
+@pytest.mark.vllm
 def test_another_stop_token_does_not_stand_in_for_the_templates_own() -> None:
     chat = ChatFormat(tokenizer_of("chatml"))
     end_of_text = chat.tokenizer.eos_token_id
@@ -101,6 +101,7 @@ def test_a_template_that_opens_the_thought_itself_needs_no_prefix() -> None:
         assert chat.reply_text([]) == "<think>"
 
 
+@pytest.mark.vllm
 def test_template_variables_reach_the_template() -> None:
     tokenizer = tokenizer_of("minicpm_thinking")
     thinking, plain = (ChatFormat(tokenizer, template_kwargs={"enable_thinking": on}) for on in (True, False))

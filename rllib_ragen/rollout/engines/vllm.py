@@ -90,6 +90,8 @@ class VLLMEngine(Engine):
         self._in_process = distributed_executor_backend == "uni"
         self._in_flight: set[int] = set()
         self._rejected: list[Result] = []
+        self._spoiled = False
+        """The KV cache may hold non-finite entries."""
         if kv_cache_bytes is None and not on_gpu:
             kv_cache_bytes = _cpu_cache_bytes(config, dtype, max_context, max_rows)
         batched = max(_MIN_BATCHED_TOKENS, max_context)
@@ -148,6 +150,8 @@ class VLLMEngine(Engine):
                 if output.finished and key in self._in_flight:
                     self._in_flight.remove(key)
                     results.append((key, self._result(output)))
+        if self._spoiled and not self._in_flight:
+            self._drop_cache()
         return results
 
     def forget(self, key: int) -> None:
@@ -187,6 +191,9 @@ class VLLMEngine(Engine):
     def _drop_cache(self) -> None:
         if not self._engine.reset_prefix_cache():
             raise EngineDead("vLLM did not drop its prefix cache: replies would mix old and new weights")
+        if self._spoiled:
+            self._engine.collective_rpc("ragen_zero_cache")
+            self._spoiled = False
 
     def _step(self) -> list[RequestOutput]:
         try:
@@ -204,6 +211,7 @@ class VLLMEngine(Engine):
         tokens = list(reply.token_ids)
         logprobs = [entry[token].logprob for token, entry in zip(tokens, reply.logprobs, strict=True)]
         if not all(map(math.isfinite, logprobs)):
+            self._spoiled = True
             return EngineFailure("the model gave non-finite logits")
         return Sampled(tokens, logprobs, reply.finish_reason == "stop", self.version)
 

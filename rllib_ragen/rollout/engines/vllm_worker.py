@@ -27,6 +27,11 @@ class WeightSync:
             if isinstance(method, UnquantizedEmbeddingMethod):
                 method.process_weights_after_loading(module)
 
+    def ragen_zero_cache(self: Any) -> None:
+        """Zeroes the KV cache: a non-finite entry spoils whoever owns its block next, even where it is masked."""
+        for cache in self.model_runner.kv_caches:
+            cache.zero_()
+
     def ragen_load_file(self: Any, path: str) -> None:
         """As `ragen_load`, from a safetensors file: tensors do not survive the way to another process."""
         self.ragen_load(load_file(Path(path)).items())
