@@ -8,6 +8,8 @@ import warnings
 
 import pytest
 
+# Before torch is imported, here and in the processes that tests start: more threads than cores make small models slow.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 ALLOW_NO_VLLM = "RLLIB_RAGEN_ALLOW_NO_VLLM"
 
 

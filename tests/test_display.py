@@ -1,0 +1,174 @@
+"""What people see: plain lines, the live panel, tables, and the files behind them."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import math
+import os
+import re
+import signal
+import struct
+import termios
+from pathlib import Path
+
+import pytest
+
+from envs.baselines import Baselines
+from rllib_ragen.config import RunConfig
+from rllib_ragen.config_checks import ConfigError
+from rllib_ragen.display import Display, LiveDisplay, Progress, duration, make_display, shown, sparkline
+from rllib_ragen.interrupt import Interrupt
+from rllib_ragen.results import Evaluation, results_table, validation_line
+from rllib_ragen.run_folder import RunFolder
+from rllib_ragen.run_log import RunLog, measured
+from rllib_ragen.types import Trajectory
+
+METRICS = {
+    "success": 0.414, "return_mean": 2.31, "group_reward_std": 1.92, "kept_groups": 28.0, "num_groups": 32.0,
+    "entropy": 0.61, "clip_fraction": 0.012, "reply_tokens_per_s": 4412.0, "num_failed": 0.0,
+}  # fmt: skip
+PROGRESS = Progress(7, 80, 65.0, 432.0, METRICS)
+BASELINES = Baselines(random=0.066, blind=0.094, best=0.973, notes={})
+
+
+def row(iteration: int, split: str, greedy: bool, success: float | None, failed: int = 0) -> Evaluation:
+    return Evaluation.from_row({
+        "iteration": iteration, "split": split, "greedy": greedy, "success": success,
+        "num_instances": 256.0, "num_failed": float(failed),
+    })  # fmt: skip
+
+
+def test_a_plain_line_holds_everything_and_no_control_codes() -> None:
+    out = io.StringIO()
+    make_display("sokoban", out).iteration(PROGRESS)
+    assert out.getvalue() == (
+        "iteration  7/80  success 41.4 %  return 2.31  group std 1.92  kept groups 28/32  entropy 0.610"
+        "  clip fraction 0.012  tokens/s 4,412  left 7:12\n"
+    )
+
+
+def test_what_was_not_measured_is_not_shown_and_failures_are() -> None:
+    assert shown({"success": 0.5, "entropy": None}) == [("success", "50.0 %")]
+    assert ("failed", "3") in shown({**METRICS, "num_failed": 3.0})
+    assert "failed" not in dict(shown(METRICS))
+
+
+def test_a_terminal_gets_a_panel_that_is_drawn_over_and_lines_above_it() -> None:
+    master, slave = os.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    with os.fdopen(slave, "w") as terminal:
+        display = make_display("sokoban-0", terminal)
+        assert isinstance(display, LiveDisplay)
+        display.say("val at iteration 0: [T = 1] 30.5 %")
+        for iteration in (1, 2):
+            display.iteration(Progress(iteration, 80, 65.0, 432.0, {**METRICS, "success": iteration / 4}))
+        display.close()
+        seen = os.read(master, 100_000).decode()
+    os.close(master)
+    text = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", seen)
+    assert "[T = 1] 30.5 %" in text, "brackets are not markup"
+    assert "sokoban-0 · iteration 2/80 · 1:05 gone, 7:12 left" in text
+    assert re.search(r"success\s+50\.0 %\s+return\s+2\.31", text)
+    assert sparkline([0.25, 0.5]) in text
+    assert "\x1b[" in seen
+
+
+def test_a_display_that_never_showed_anything_can_be_closed() -> None:
+    Display(io.StringIO()).close()
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (59.6, "1:00"), (432, "7:12"), (4032, "1:07:12")])
+def test_durations_read_like_a_clock(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_the_standard_error_is_over_instances_that_count() -> None:
+    evaluation = row(0, "test", False, 0.25, failed=156)
+    assert evaluation.num_episodes == 100
+    assert str(evaluation) == "25.0 ± 4.3 %"
+    assert math.isnan(row(0, "test", False, None, failed=256).success)
+
+
+def test_the_table_compares_the_first_with_the_last() -> None:
+    evaluations = [
+        *(row(0, "test", False, 0.305), row(0, "test", True, 0.605)),
+        *(row(80, "test", False, 0.473), row(80, "test", True, 0.7)),
+    ]
+    table = results_table([*evaluations, row(0, "val", False, 0.3)], BASELINES).splitlines()
+    assert " ".join(table[1].split()) == "test, T = 1 30.5 ± 2.9 % 47.3 ± 3.1 % +16.8 256"
+    assert " ".join(table[3].split()) == "val, T = 1 30.0 ± 2.9 % 256"
+    assert table[-1] == "on this scale: random 6.6 %, best blind plan 9.4 %, best possible 97.3 %"
+    assert len({line.rindex("256") for line in table[1:4]}) == 1, "columns are aligned"
+
+
+def test_a_validation_stands_beside_floor_and_ceiling() -> None:
+    line = validation_line([row(20, "val", False, 0.4), row(20, "val", True, 0.6)], BASELINES)
+    assert line.startswith("val at iteration 20: T = 1 40.0 ± 3.1 %, greedy 60.0 ± 3.1 %")
+    assert "random 6.6 %" in line
+    assert "no solver" in validation_line([row(20, "val", False, 0.4)], None)
+
+
+def test_the_first_signal_asks_and_the_second_stops() -> None:
+    said: list[str] = []
+    before = signal.getsignal(signal.SIGTERM)
+    with Interrupt(said.append) as interrupt:
+        interrupt.install()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert interrupt.requested
+        assert said[0].startswith("SIGTERM: stopping after the current step")
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_checkpoint_that_was_cut_off_is_none(tmp_path: Path) -> None:
+    folder = RunFolder.create(RunConfig(results_dir=tmp_path), "run")
+
+    def fails(path: Path) -> None:
+        (path / "half").touch()
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        folder.save_checkpoint(3, fails, keep=0)
+    assert folder.checkpoints() == []
+    with pytest.raises(ConfigError, match="no checkpoint to go on from"):
+        folder.newest_checkpoint()
+    folder.save_checkpoint(3, lambda path: (path / "whole").touch(), keep=0)
+    assert [path.name for path in folder.newest_checkpoint().path.iterdir()] == ["whole"]
+
+
+@pytest.mark.parametrize(("keep", "left"), [(0, [1, 2, 10]), (2, [2, 10]), (5, [1, 2, 10])])
+def test_the_newest_checkpoints_are_kept(tmp_path: Path, keep: int, left: list[int]) -> None:
+    folder = RunFolder.create(RunConfig(results_dir=tmp_path), "run")
+    for iteration in (1, 2, 10):
+        folder.save_checkpoint(iteration, lambda path: (path / "state").touch(), keep)
+    assert [state.iteration for state in folder.checkpoints()] == left
+
+
+def sampled(count: int) -> list[Trajectory]:
+    return [Trajectory(f"group {i // 2}", env_seed=i // 2, outcome_seed=i) for i in range(count)]
+
+
+def test_a_resumed_log_forgets_what_will_be_done_again(tmp_path: Path) -> None:
+    log = RunLog(tmp_path)
+    for iteration in (1, 2, 3):
+        log.train(iteration, 10.0 * iteration, {"success": iteration / 10}, sampled(12))
+        log.evaluation(iteration, "val", True, {"success": 0.5})
+    log.close()
+    with (tmp_path / "progress.jsonl").open("a") as file:
+        file.write('{"iteration": 4, "succ')  # the machine went down here
+    again = RunLog(tmp_path, resumed_at=2)
+    assert [r["iteration"] for r in again.rows()] == [1, 1, 2, 2]
+    again.train(3, 30.0, {"success": 0.9, "entropy": 0.1}, [])
+    again.close()
+    assert (tmp_path / "progress.csv").read_text().splitlines() == [
+        "iteration,time_s,success,entropy", "1,10.0,0.1,", "2,20.0,0.2,", "3,30.0,0.9,0.1",
+    ]  # fmt: skip
+    stored = [json.loads(line) for line in (tmp_path / "trajectories.jsonl").read_text().splitlines()]
+    assert [(r["iteration"], r["group_id"]) for r in stored] == [(i, f"group {g}") for i in (1, 2) for g in range(4)]
+
+
+def test_nothing_measured_is_null() -> None:
+    assert measured({"a": float("nan"), "b": 2, "c": float("inf")}) == {"a": None, "b": 2.0, "c": None}
