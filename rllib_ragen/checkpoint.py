@@ -106,7 +106,9 @@ def load_learner_state(folder: Path) -> dict[str, Any]:
     return {"rl_module": modules, "optimizer": optimizers, "weights_seq_no": facts["weights_seq_no"]}
 
 
-def write_model_folder(folder: Path, state: Mapping[str, np.ndarray[Any, Any]], source: Path, version: str = "") -> None:
+def write_model_folder(
+    folder: Path, state: Mapping[str, np.ndarray[Any, Any]], source: Path, version: str = ""
+) -> None:
     """A plain transformers folder: `state` as safetensors, everything else but weights copied from `source`."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in source.iterdir():

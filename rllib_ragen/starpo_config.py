@@ -324,6 +324,9 @@ class StarPOConfig(AlgorithmConfig):  # type: ignore[misc]
             ValueError: one sentence that names the key.
         """
         super().validate()
+        if self.in_evaluation:
+            # RLlib's copy for evaluation runners, of which there are none.
+            return
         run = self.to_run_config()
         if self._text_env_name() is None:
             # A user's own environment: its config is its own business.

@@ -10,7 +10,7 @@ import pytest
 from rllib_ragen.config import RunConfig
 from rllib_ragen.starpo import StarPO
 from rllib_ragen.starpo_config import ATTRIBUTES, StarPOConfig
-from tests.starpo.build import digits_config, metrics_of, weights, largest_difference
+from tests.starpo.build import digits_config, metrics_of
 
 
 def test_every_key_of_the_run_config_has_a_fluent_setter_and_every_setter_a_key() -> None:
@@ -45,7 +45,11 @@ def test_a_run_config_survives_the_way_there_and_back() -> None:
 
 def test_copies_and_tune_dictionaries_keep_every_setting() -> None:
     config = StarPOConfig().training(lr=3e-4, estimator="gae").environment("bandit")
-    for twin in (config.copy(), StarPOConfig().update_from_dict(config.to_dict()), StarPOConfig.from_state(config.get_state())):
+    for twin in (
+        config.copy(),
+        StarPOConfig().update_from_dict(config.to_dict()),
+        StarPOConfig.from_state(config.get_state()),
+    ):
         assert twin.to_run_config() == config.to_run_config()
 
 

@@ -69,7 +69,8 @@ def test_plain_rllib_sampling_works_on_remote_runners(remote: StarPO) -> None:
 
 
 def test_L2_lost_rollouts_are_played_again_and_the_new_runner_has_current_weights(model: Path, tmp_path: Path) -> None:
-    config = digits_config(model, env={"die_once": str(tmp_path / "died")}).env_runners(num_env_runners=2)
+    # The only runner dies: for a while nobody is there to sample.
+    config = digits_config(model, env={"die_once": str(tmp_path / "died")}).env_runners(num_env_runners=1)
     algo = config.build_algo()
     result = algo.train()
     assert (tmp_path / "died").exists()
@@ -84,6 +85,7 @@ def test_L2_lost_rollouts_are_played_again_and_the_new_runner_has_current_weight
     algo.stop()
 
 
+@pytest.mark.slow
 def test_killing_every_runner_costs_time_only(model: Path) -> None:
     algo = digits_config(model).env_runners(num_env_runners=1).build_algo()
     algo.train()
@@ -105,12 +107,16 @@ def test_a_programming_error_while_sampling_stops_the_run_with_its_reason(remote
     assert remote.env_runner_group.healthy_env_runner_ids() == actor_ids, "nobody had to die for it"
 
 
+PLAN: dict[str, Any] = {"num_minibatches": 5, "num_epochs": 2}
+"""Of 7 rows: most steps have a single row, and so a learner without any."""
+
+
 def learn_remotely(model: Path, num_learners: int, rows: Any, **settings: Any) -> dict[str, torch.Tensor]:
-    """The weights that `num_learners` learner actors have after one update of four steps."""
+    """The weights that `num_learners` learner actors have after one update."""
     config = digits_config(model, **settings).learners(num_learners=num_learners)
     config.validate()
     group = config.build_learner_group(env=None, spaces=None)
-    plan = TokenTrainingData.plan(rows, num_minibatches=2, num_epochs=2, rng=np.random.default_rng(0))
+    plan = TokenTrainingData.plan(rows, rng=np.random.default_rng(0), **PLAN)
     group.update(training_data=plan)
     states = [result.get() for result in group.foreach_learner(lambda learner: learner.module[MODULE].get_state())]
     group.shutdown()
@@ -123,14 +129,10 @@ def test_two_learners_compute_what_one_computes(model: Path) -> None:
     rows = random_rows(7)
     settings: dict[str, Any] = {"estimator": "gae", "lr": 1e-4, "critic_lr": 1e-4, "adam_eps": 1e-3}
     alone = make_learner(digits_config(model, **settings))
-    update(alone, rows, num_minibatches=2, num_epochs=2)
+    update(alone, rows, **PLAN)
     together = learn_remotely(model, 2, rows, **settings)
     expected = {name: tensor for name, tensor in weights(alone).items() if name in together}
     assert largest_difference(together, expected) < 1e-6
-
-
-def test_a_learner_without_rows_keeps_up(model: Path) -> None:
-    learn_remotely(model, 2, random_rows(2))
 
 
 @pytest.mark.slow

@@ -1,0 +1,68 @@
+"""Train the embedded model on Sokoban, as an ordinary RLlib program.
+
+What it shows
+    StarPO is an RLlib algorithm: configure it fluently, build it, call `train()`. The settings are those of
+    `python -m rllib_ragen.run --env sokoban`, so the same seed gives the same numbers.
+
+How to run it
+    python examples/train_sokoban.py                     # in one process
+    python examples/train_sokoban.py --env-runners 1     # sampling in an actor of its own
+    python examples/train_sokoban.py --iterations 5      # a quick look
+
+What to expect
+    A line per iteration, some seconds each on two cores. `success` is that of 128 sampled episodes and jumps about by
+    a few points; the validation lines say what has been learnt: it is some 25 % at the start and rises over the
+    first 20 to 80 iterations. `gap` is the largest difference between the sampler's and the learner's log-probs: with
+    one process it is rounding, 1e-5.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import ray
+
+from rllib_ragen.starpo_config import StarPOConfig
+
+
+def main() -> None:
+    """Trains, validates, exports."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--iterations", type=int, default=80, help="updates of the policy")
+    parser.add_argument("--seed", type=int, default=0, help="everything random follows from it")
+    parser.add_argument("--env-runners", type=int, default=0, help="actors that sample; 0: in this process")
+    parser.add_argument("--model", default="tiny", help="`tiny` or a transformers folder")
+    parser.add_argument("--export", default="results/sokoban_model", help="folder for the trained model")
+    args = parser.parse_args()
+
+    ray.init(include_dashboard=False)
+    algo = (
+        StarPOConfig()
+        .environment("ragen/Sokoban-v0", env_config={"limits": {"max_turns": 5, "max_actions": 10}})
+        .env_runners(num_env_runners=args.env_runners)
+        .llm(model=args.model)
+        .rollout(max_reply_tokens=72)
+        .training(num_groups=32, group_size=4, estimator="rloo", normalize="batch", lr=1e-4, clip_high=0.28)
+        .debugging(seed=args.seed)
+        .build_algo()
+    )
+    for iteration in range(args.iterations + 1):
+        if iteration % 20 == 0 or iteration == args.iterations:
+            score = algo.evaluate_split("val", 128, greedy=False)
+            print(f"{iteration:4}  validation, T = 1: success {score['success']:.1%}", flush=True)
+        if iteration == args.iterations or algo.stop_reason:
+            break
+        metrics = algo.train()["starpo"]
+        print(
+            f"{iteration + 1:4}  success {metrics['success']:.1%}  return {metrics['return_mean']:.2f}"
+            f"  spread {metrics['group_reward_std']:.2f}  entropy {metrics['entropy']:.3f}"
+            f"  gap {metrics['logprob_gap_max']:.1e}"
+            f"  rollout {metrics['time_rollout_s']:.1f} s  update {metrics['time_update_s']:.1f} s",
+            flush=True,
+        )
+    print(f"model: {algo.export_model(args.export)}")
+    algo.stop()
+
+
+if __name__ == "__main__":
+    main()
