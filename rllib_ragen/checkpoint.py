@@ -17,13 +17,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
 from rllib_ragen.models.llm_module import LLM, VALUE_HEAD
-from rllib_ragen.models.wire import WireState, from_wire, to_wire
+from rllib_ragen.models.wire import WireArray, WireState, from_wire, to_wire
 
 STATE_FILE = "state.json"
 _FORMAT = 1
@@ -106,9 +104,7 @@ def load_learner_state(folder: Path) -> dict[str, Any]:
     return {"rl_module": modules, "optimizer": optimizers, "weights_seq_no": facts["weights_seq_no"]}
 
 
-def write_model_folder(
-    folder: Path, state: Mapping[str, np.ndarray[Any, Any]], source: Path, version: str = ""
-) -> None:
+def write_model_folder(folder: Path, state: Mapping[str, WireArray], source: Path, version: str = "") -> None:
     """A plain transformers folder: `state` as safetensors, everything else but weights copied from `source`."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in source.iterdir():
@@ -121,7 +117,7 @@ def write_model_folder(
     _save(folder / "model.safetensors", state, version)
 
 
-def _save(path: Path, state: Mapping[str, np.ndarray[Any, Any]], version: str) -> None:
+def _save(path: Path, state: Mapping[str, WireArray], version: str) -> None:
     tensors = {name: from_wire(array) for name, array in state.items()}
     temporary = path.with_suffix(".part")
     save_file(tensors, temporary, metadata={"format": "pt", "weights_seq_no": version})
@@ -133,5 +129,5 @@ def _load(path: Path, version: str) -> WireState:
         found = (file.metadata() or {}).get("weights_seq_no")
         if found != version:
             raise ValueError(f"{str(path)!r} belongs to update {found}, the checkpoint to update {version}")
-        tensors: dict[str, torch.Tensor] = {name: file.get_tensor(name) for name in file.keys()}
+        tensors: dict[str, torch.Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     return {name: to_wire(tensor) for name, tensor in tensors.items()}

@@ -119,7 +119,8 @@ class LiveDisplay(Display):
         fields = [f"[dim]{label:14}[/]{value:>9}" for label, value in shown(progress.metrics)]
         for start in range(0, len(fields), 2):
             grid.add_row(*fields[start : start + 2])
-        bar = ProgressBar(total=progress.iterations, completed=progress.iteration, width=64)
+        bar = Table.grid()  # a bar by itself does not end its line
+        bar.add_row(ProgressBar(total=progress.iterations, completed=progress.iteration, width=64))
         trend = f"[dim]{'success so far':14}[/]  {sparkline(self._trend)}"
         times = f"{duration(progress.elapsed_s)} gone, {duration(progress.left_s)} left"
         title = f"{self._title} · iteration {progress.iteration}/{progress.iterations} · {times}"

@@ -75,7 +75,7 @@ def evaluate(config: RunConfig, saved: SavedState | None, split: str, num_instan
     baselines = find_baselines(config)
     start_ray(config)
     from rllib_ragen.run_log import measured
-    from rllib_ragen.starpo import StarPOConfig
+    from rllib_ragen.starpo_config import StarPOConfig
 
     algo = StarPOConfig.from_run_config(config).build_algo()
     try:

@@ -53,8 +53,8 @@ def _quieten() -> None:
     """A run's output is its own; what the libraries say below an error is not for its reader."""
     from transformers.utils import logging as transformers_logging
 
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
     warnings.filterwarnings("ignore", category=DeprecationWarning)
     for name in ("ray.rllib", "ray.tune", "ray.train"):
         logging.getLogger(name).setLevel(logging.ERROR)

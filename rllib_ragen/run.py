@@ -155,7 +155,7 @@ def _run(job: Job, display: Display, interrupt: Interrupt) -> int:
     start_ray(config)
     interrupt.install()
     from rllib_ragen.run_log import RunLog
-    from rllib_ragen.starpo import StarPOConfig
+    from rllib_ragen.starpo_config import StarPOConfig
     from rllib_ragen.training import Training
 
     algo = StarPOConfig.from_run_config(config).build_algo()

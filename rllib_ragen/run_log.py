@@ -43,7 +43,7 @@ class RunLog:
                 _rewrite(path, lambda row: row["iteration"] <= resumed_at)
             self._write_csv([row for row in self.rows() if "split" not in row])
         purge_step = None if resumed_at is None else resumed_at + 1
-        self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=purge_step)  # type: ignore[no-untyped-call]
+        self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=purge_step)
 
     def rows(self) -> list[Row]:
         """All rows so far."""
@@ -69,13 +69,13 @@ class RunLog:
 
     def close(self) -> None:
         """Flushes and closes."""
-        self._board.close()  # type: ignore[no-untyped-call]
+        self._board.close()
 
     def _curves(self, iteration: int, values: Mapping[str, Any]) -> None:
         for tag, value in values.items():
             if isinstance(value, (int, float)):
-                self._board.add_scalar(tag, value, iteration)  # type: ignore[no-untyped-call]
-        self._board.flush()  # type: ignore[no-untyped-call]
+                self._board.add_scalar(tag, value, iteration)
+        self._board.flush()
 
     def _append_csv(self, row: Row) -> None:
         """A metric that was not there before widens the table, which is then written anew."""

@@ -69,7 +69,7 @@ class Progress:
     stop_reason: str = ""
 
 
-class StarPO(Algorithm):  # type: ignore[misc]
+class StarPO(Algorithm):
     """Trains an LLM agent on text environments.
 
     `train()` returns RLlib's result dict; what matters is flat under `starpo` (NaN where there was nothing to

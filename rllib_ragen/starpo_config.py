@@ -49,7 +49,7 @@ for _name in env_names():
     register_env(gym_id(_name), _create_text_env(_name))
 
 
-class StarPOConfig(AlgorithmConfig):  # type: ignore[misc]
+class StarPOConfig(AlgorithmConfig):
     """Configures StarPO.
 
     .. code-block:: python
@@ -99,7 +99,7 @@ class StarPOConfig(AlgorithmConfig):  # type: ignore[misc]
         """The task.
 
         Args:
-            env: name (`sokoban`, `ragen/Sokoban-v0`) or what `ray.tune.registry.register_env` knows; must make TextEnvs.
+            env: name (`sokoban`, `ragen/Sokoban-v0`) or one that `register_env` was given; must make TextEnvs.
             env_config: {"task": settings of the task, "limits": fields of TextLimits}.
             kwargs: as in AlgorithmConfig.environment.
 
@@ -291,7 +291,7 @@ class StarPOConfig(AlgorithmConfig):  # type: ignore[misc]
     @property
     def shares_module(self) -> bool:
         """Whether the sampler uses the learner's own module: both in one process, and of one type."""
-        return self.num_env_runners == 0 and self.num_learners == 0 and self.dtype == "float32"
+        return bool(self.num_env_runners == 0 and self.num_learners == 0 and self.dtype == "float32")
 
     def threads_of(self, *, actor: bool) -> int:
         """Torch threads of a process: what was asked for, else 1 in an actor and one per core in the driver."""

@@ -103,7 +103,7 @@ class Training:
             self._saved_at = self.iteration
 
     def _save_to(self, folder: Path) -> None:
-        self._algo.save_checkpoint(folder)
+        self._algo.save_checkpoint(str(folder))
 
     def _reason_to_stop(self, spent_s: float) -> str:
         limit_s = self.config.time_limit_s

@@ -130,9 +130,9 @@ def test_logs_agree_with_each_other(whole: tuple[Path, str]) -> None:
     with (folder / "progress.csv").open() as file:
         table = list(csv.DictReader(file))
     assert [float(line["success"]) for line in table] == [row["success"] for row in trained]
-    board = EventAccumulator(str(folder / "tensorboard"))  # type: ignore[no-untyped-call]
-    board.Reload()  # type: ignore[no-untyped-call]
-    curve = board.Scalars("rollout/success")  # type: ignore[no-untyped-call]
+    board = EventAccumulator(str(folder / "tensorboard"))
+    board.Reload()
+    curve = board.Scalars("rollout/success")
     assert [point.step for point in curve] == [row["iteration"] for row in trained]
     assert [point.value for point in curve] == pytest.approx([row["success"] for row in trained])
     assert yaml.safe_load((folder / "config.yaml").read_text())["env"]["max_turns"] == 2

@@ -28,7 +28,7 @@ CRITIC = "critic"
 logger = logging.getLogger(__name__)
 
 
-class StarPOLearner(TorchLearner):  # type: ignore[misc]
+class StarPOLearner(TorchLearner):
     """Clipped surrogate on token rows, with exact gradient accumulation.
 
     The result of an update depends neither on the micro-batch size nor on the number of learners (up to the rounding

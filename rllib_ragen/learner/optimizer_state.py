@@ -12,7 +12,7 @@ from rllib_ragen.models.wire import WireState, from_wire, to_wire
 
 def optimizer_state(optimizer: torch.optim.Optimizer, module: nn.Module) -> WireState:
     """`{"<moment>/<parameter name>": array}` of every parameter that has been stepped; copies."""
-    names = {parameter: name for name, parameter in module.named_parameters()}
+    names: dict[torch.Tensor, str] = {parameter: name for name, parameter in module.named_parameters()}
     return {
         f"{moment}/{names[parameter]}": to_wire(torch.as_tensor(value)).copy()
         for parameter, moments in optimizer.state.items()

@@ -54,8 +54,8 @@ class UpdateReport:
         """Means over tokens (entropy, clip_fraction), over steps (losses, norms), and of the first step (gaps).
 
         Only in the first step are the weights still those that sampled: its gap is what sampler and learner disagree
-        by, later ones are the policy's own movement. The loss metrics are the sums that were minimised. Rows without any
-        gradient are not computed, and so not counted.
+        by, later ones are the policy's own movement. The loss metrics are the sums that were minimised. Rows without
+        any gradient are not computed, and so not counted.
         """
         tokens = sum(step["tokens"] for step in self.steps) or math.nan
         first = self.steps[0]

@@ -33,7 +33,7 @@ class OptimizerStep:
 
 
 @dataclass
-class TokenTrainingData(TrainingData):  # type: ignore[misc]
+class TokenTrainingData(TrainingData):
     """The optimiser steps of one update.
 
     `LearnerGroup.update(training_data=…)` wants `validate`, `shard` and `solve_refs`. RLlib's own sharding cuts
@@ -84,7 +84,7 @@ class TokenTrainingData(TrainingData):  # type: ignore[misc]
 
 
 def balance(rows: Sequence[TokenRow], num_shares: int) -> list[list[TokenRow]]:
-    """`rows` in `num_shares` shares of nearly equal numbers of tokens: the longest first, each to the emptiest share."""
+    """`rows` in `num_shares` shares of nearly equal numbers of tokens: longest first, each to the emptiest share."""
     shares: list[list[TokenRow]] = [[] for _ in range(num_shares)]
     loads = [0] * num_shares
     for row in sorted(rows, key=lambda row: -row.num_tokens):

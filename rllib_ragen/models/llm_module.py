@@ -42,7 +42,7 @@ class TokenOutputs(TypedDict, total=False):
     values: Tensor
 
 
-class LLMRLModule(TorchRLModule, InferenceOnlyAPI):  # type: ignore[misc]
+class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
     """Scores given tokens; generation is the engines' business.
 
     On a learner weights are float32 (masters); an inference-only copy has the sampler's dtype.
@@ -102,7 +102,8 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):  # type: ignore[misc]
         return outputs
 
     def _forward(self, batch: dict[str, Tensor], **kwargs: Any) -> dict[str, Tensor]:
-        return dict(self.token_outputs(batch["input_ids"], batch["trained"], **kwargs))
+        outputs: Any = self.token_outputs(batch["input_ids"], batch["trained"], **kwargs)
+        return dict(outputs)
 
     def get_state(
         self,

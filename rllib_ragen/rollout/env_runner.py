@@ -47,7 +47,7 @@ class Played:
     """Why nothing was played. Raising instead would end the actor (and its engine) and hide the reason."""
 
 
-class LLMEnvRunner(EnvRunner, Checkpointable):  # type: ignore[misc]
+class LLMEnvRunner(EnvRunner, Checkpointable):
     """Plays text environments with an engine; runs in the driver or as N remote actors.
 
     In the driver next to a local learner it samples with the learner's own module (`attach`): no copy, no transfer.

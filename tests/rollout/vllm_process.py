@@ -77,8 +77,8 @@ def play(folder: Path, make_env: Callable[[], Any], count: int) -> list[Trajecto
 
 
 def break_and_ask() -> None:
-    """Takes the engine's worker away, then asks it something."""
-    engine()._engine.collective_rpc(lambda wrapper: setattr(wrapper.worker, "model_runner", None))
+    """Breaks the model inside the engine, then asks it something."""
+    engine()._engine.collective_rpc(lambda wrapper: setattr(wrapper.get_model(), "forward", None))
     ask({0: ([10, 11], Sampling(5, ()))})
 
 

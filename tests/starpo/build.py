@@ -94,7 +94,7 @@ def make_learner(config: StarPOConfig) -> StarPOLearner:
 
 def update(learner: StarPOLearner, rows: Sequence[TokenRow], **plan: Any) -> dict[str, float]:
     """One update; its metrics."""
-    defaults = {"num_minibatches": 1, "num_epochs": 1, "rng": np.random.default_rng(0)}
+    defaults: dict[str, Any] = {"num_minibatches": 1, "num_epochs": 1, "rng": np.random.default_rng(0)}
     reduced = learner.update(training_data=TokenTrainingData.plan(rows, **(defaults | plan)))
     return {name: float(stats.peek()) for name, stats in reduced[MODULE].items()}
 

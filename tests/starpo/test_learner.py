@@ -68,11 +68,11 @@ def gradient(learner: StarPOLearner, rows: list[TokenRow]) -> dict[str, torch.Te
 
 def test_T4_advantages_on_prompt_tokens_change_nothing(model: Path) -> None:
     rows = random_rows(3)
-    poisoned = [
-        replace(row, **{name: np.where(row.mask > 0, getattr(row, name), np.float32(1e6)) for name in poisoned_fields})
-        for row in rows
-        for poisoned_fields in [("advantages", "returns", "old_values", "logprobs")]
-    ]
+    fields: Any = ("advantages", "returns", "old_values", "logprobs")
+    poisoned: list[TokenRow] = []
+    for row in rows:
+        changes: dict[str, Any] = {n: np.where(row.mask > 0, getattr(row, n), np.float32(1e6)) for n in fields}
+        poisoned.append(replace(row, **changes))
     settings: dict[str, Any] = {"estimator": "gae"}
     clean, dirty = gradient(fresh(model, **settings), rows), gradient(fresh(model, **settings), poisoned)
     assert largest_difference(clean, dirty) == 0.0

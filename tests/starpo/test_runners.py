@@ -102,7 +102,7 @@ def test_a_programming_error_while_sampling_stops_the_run_with_its_reason(remote
 
     actor_ids = remote.env_runner_group.healthy_env_runner_ids()
     remote.env_runner_group.foreach_env_runner(spoil, local_env_runner=False)
-    with pytest.raises(RuntimeError, match="sampling failed on env runner .*AttributeError"):
+    with pytest.raises(RuntimeError, match=r"sampling failed on env runner .*AttributeError"):
         remote._sample(training_specs(0, 0, 2, 2), count=False)
     assert remote.env_runner_group.healthy_env_runner_ids() == actor_ids, "nobody had to die for it"
 
