@@ -129,5 +129,5 @@ def _load(path: Path, version: str) -> WireState:
         found = (file.metadata() or {}).get("weights_seq_no")
         if found != version:
             raise ValueError(f"{str(path)!r} belongs to update {found}, the checkpoint to update {version}")
-        tensors: dict[str, torch.Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    return {name: to_wire(tensor) for name, tensor in tensors.items()}
+        names: list[str] = list(file.keys())
+        return {name: to_wire(file.get_tensor(name)) for name in names}
