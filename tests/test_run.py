@@ -171,7 +171,8 @@ def test_the_exported_model_is_a_plain_transformers_folder_with_trained_weights(
     folder, _ = whole
     model = AutoModelForCausalLM.from_pretrained(folder / "model")
     tokenizer = AutoTokenizer.from_pretrained(folder / "model")
-    ids = tokenizer.apply_chat_template([{"role": "user", "content": "Sokoban"}], return_tensors="pt", return_dict=True)
+    message = [{"role": "user", "content": "Sokoban"}]
+    ids: Any = tokenizer.apply_chat_template(message, return_tensors="pt", return_dict=True)
     assert torch.isfinite(model(**ids).logits).all()
     before = AutoModelForCausalLM.from_pretrained(model_folder("tiny"))
     assert any(not torch.equal(a, b) for a, b in zip(model.parameters(), before.parameters(), strict=True))
