@@ -77,9 +77,11 @@ def play(folder: Path, make_env: Callable[[], Any], count: int) -> list[Trajecto
 
 
 def break_and_ask() -> None:
-    """Breaks the model inside the engine, then asks it something."""
-    engine()._engine.collective_rpc(lambda wrapper: setattr(wrapper.get_model(), "forward", None))
-    ask({0: ([10, 11], Sampling(5, ()))})
+    """Breaks the model inside the (working) engine, then asks it something."""
+    request = {0: ([10, 11], Sampling(5, ()))}
+    assert isinstance(ask(request)[0], Sampled)
+    engine()._engine.collective_rpc(lambda worker: setattr(worker.get_model(), "forward", None))
+    ask(request)
 
 
 class VLLMProcess:
