@@ -94,28 +94,18 @@ class VLLMEngine(Engine):
         """The KV cache may hold non-finite entries."""
         if kv_cache_bytes is None and not on_gpu:
             kv_cache_bytes = _cpu_cache_bytes(config, dtype, max_context, max_rows)
-        batched = max(_MIN_BATCHED_TOKENS, max_context)
-        # Seeded requests and chunked prefill together crash vLLM's CPU backend: prompts are taken whole there.
-        cpu_only: dict[str, Any] = {} if on_gpu else {"enable_chunked_prefill": False, "block_size": _BLOCK_TOKENS}
         args = EngineArgs(
             model=str(model_path),
             dtype=dtype,
             seed=seed,
             max_model_len=max_context,
             max_num_seqs=max_rows,
-            max_num_batched_tokens=batched,
             kv_cache_memory_bytes=kv_cache_bytes,
             gpu_memory_utilization=gpu_memory_utilization,
-            enable_prefix_caching=True,
             enforce_eager=enforce_eager,
-            skip_tokenizer_init=True,
-            generation_config="vllm",
-            logprobs_mode="processed_logprobs",
             tensor_parallel_size=tensor_parallel_size,
             distributed_executor_backend=distributed_executor_backend,
-            worker_extension_cls=_WORKER,
-            disable_log_stats=True,
-            **cpu_only,
+            **_fixed_args(on_gpu, max_context),
         )
         self._engine = LLMEngine.from_engine_args(args)
         _alive = self
@@ -244,6 +234,22 @@ def prepare_process(on_gpu: bool) -> None:
         settings |= {"TORCHDYNAMO_DISABLE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
     for name, value in settings.items():
         os.environ.setdefault(name, value)
+
+
+def _fixed_args(on_gpu: bool, max_context: int) -> dict[str, Any]:
+    """The engine arguments that nobody chooses."""
+    # Seeded requests and chunked prefill together crash vLLM's CPU backend: prompts are taken whole there.
+    cpu_only: dict[str, Any] = {} if on_gpu else {"enable_chunked_prefill": False, "block_size": _BLOCK_TOKENS}
+    return {
+        "max_num_batched_tokens": max(_MIN_BATCHED_TOKENS, max_context),
+        "enable_prefix_caching": True,
+        "skip_tokenizer_init": True,
+        "generation_config": "vllm",
+        "logprobs_mode": "processed_logprobs",
+        "worker_extension_cls": _WORKER,
+        "disable_log_stats": True,
+        **cpu_only,
+    }
 
 
 def _sampling_params(sampling: Sampling, room: int) -> SamplingParams:
