@@ -9,6 +9,7 @@ from transformers import LlamaForCausalLM, MistralConfig, MistralForCausalLM
 
 from rllib_ragen.rollout.engines.base import EngineFailure
 from rllib_ragen.rollout.engines.hf import HFEngine
+from rllib_ragen.rollout.engines.requests import Request
 from rllib_ragen.types import Sampled, Sampling
 from tests.rollout.build import VOCAB, generate, make_model, plain_copy, prompts, run_all, run_raw, worst_gap
 
@@ -229,3 +230,27 @@ def test_one_key_has_one_request(model: LlamaForCausalLM) -> None:
         engine.add(0, [10], Sampling(5, ()))
     engine.forget(0)
     assert engine.poll() == []
+
+
+def test_prompts_that_begin_alike_are_computed_once_and_answered_exactly(model: LlamaForCausalLM) -> None:
+    twin = plain_copy(model)
+    computed: list[int] = []
+
+    class Counting(HFEngine):
+        def _prefill_pass(self, batch: list[Request]) -> torch.Tensor:
+            computed.append(sum(request.num_new for request in batch))
+            return super()._prefill_pass(batch)
+
+    system, *tails = prompts(5, low=40, high=60)
+    group_prompts = [system + tail for tail in tails for _ in range(3)]
+    engine = Counting(model, max_context=200, max_rows=16)
+    requests = {key: (prompt, Sampling(8, STOPS, seed=key)) for key, prompt in enumerate(group_prompts)}
+    for key, reply in run_all(engine, requests).items():
+        assert worst_gap(twin, requests[key][0], reply) <= BOUND
+    # The system message once, each group's own part once, and one token of every further member.
+    assert sum(computed) == len(system) + sum(len(tail) for tail in tails) + 8
+    for key in requests:
+        engine.forget(key)
+    for key, reply in run_all(engine, requests).items():
+        assert worst_gap(twin, requests[key][0], reply) <= BOUND
+    assert sum(computed) == 2 * (len(system) + sum(len(tail) for tail in tails) + 8), "a freed row was copied from"

@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 
 from rllib_ragen.models.attention import ATTENTION, additive_mask
 from rllib_ragen.rollout.engines.base import Engine, EngineFailure
+from rllib_ragen.rollout.engines.prefixes import share_prefixes
 from rllib_ragen.rollout.engines.ragged_cache import RaggedCache, Window
 from rllib_ragen.rollout.engines.requests import Request, Rows, sampling_tensors
 from rllib_ragen.rollout.engines.sampling import sample_tokens
@@ -133,25 +134,34 @@ class HFEngine(Engine):
         del self._cache
 
     def _admit(self) -> list[Request]:
-        """Waiting requests that have, or now get, a row: shortest new part first, so that batches pad little."""
+        """Waiting requests that have, or now get, a row."""
         admitted = []
         for request in list(self._waiting.values()):
             if self._rows.assign(request, busy=self._decoding.keys() | self._waiting.keys()):
                 admitted.append(self._waiting.pop(request.key))
                 self._decoding[request.key] = request
-        return sorted(admitted, key=lambda request: len(request.prompt) - request.cached)
+        return admitted
 
     def _prefill(self, requests: list[Request]) -> list[Result]:
+        """Prefills in as many passes as the token limit and shared prefixes (computed once, then copied) ask for."""
         results: list[Result] = []
         while requests:
+            plan = share_prefixes(requests, self._rows.computed())
+            for copy in plan.copies:
+                self._cache.copy_row(copy.source, copy.request.row, copy.length)
+                copy.request.cached = copy.length
+            ready = sorted(plan.ready, key=lambda request: request.num_new)
             count = 1
-            while count < len(requests) and (count + 1) * requests[count].num_new <= self.prefill_tokens:
+            while count < len(ready) and (count + 1) * ready[count].num_new <= self.prefill_tokens:
                 count += 1
-            batch, requests = requests[:count], requests[count:]
-            results += self._advance(batch, *self._prefill_pass(batch))
+            batch, requests = ready[:count], ready[count:] + plan.later
+            logits = self._prefill_pass(batch)
+            for request in batch:
+                self._rows.prefilled(request)
+            results += self._advance(batch, logits, None)
         return results
 
-    def _prefill_pass(self, batch: list[Request]) -> tuple[Tensor, None]:
+    def _prefill_pass(self, batch: list[Request]) -> Tensor:
         """One pass over the new tokens of `batch`, right-aligned, so that the last column is every row's last token."""
         width = max(request.num_new for request in batch)
         tokens = torch.zeros(len(batch), width, dtype=torch.int64)
@@ -165,7 +175,7 @@ class HFEngine(Engine):
         batch_index, query_index = real.nonzero(as_tuple=True)
         rows = torch.tensor([request.row for request in batch])
         window = self._window(rows, len(batch), batch_index, query_index, rows[batch_index], positions[real])
-        return self._forward(tokens, positions, window), None
+        return self._forward(tokens, positions, window)
 
     def _decode(self) -> list[Result]:
         batch = sorted(self._decoding.values(), key=lambda request: request.row)

@@ -93,8 +93,16 @@ class Rows:
         self._owners[request.key] = owner
         request.row = owner.row
         # The last prompt token is always computed: its logits are wanted.
-        request.cached = min(_common_prefix(owner.token_ids, request.prompt), len(request.prompt) - 1)
+        request.cached = min(common_prefix(owner.token_ids, request.prompt), len(request.prompt) - 1)
         return True
+
+    def prefilled(self, request: Request) -> None:
+        """The row of `request` holds its whole prompt."""
+        self._owners[request.key].token_ids = request.prompt
+
+    def computed(self) -> list[tuple[list[int], int]]:
+        """(tokens whose keys it holds, row) of every row that holds any."""
+        return [(owner.token_ids, owner.row) for owner in self._owners.values() if owner.token_ids]
 
     def keep(self, request: Request) -> None:
         """The reply is complete: its row holds all but the last token, which was never fed."""
@@ -122,7 +130,7 @@ class Rows:
         return _Owner(heapq.heappop(self._free))
 
 
-def _common_prefix(left: list[int], right: list[int]) -> int:
+def common_prefix(left: list[int], right: list[int]) -> int:
     """Length of the longest common prefix."""
     limit = min(len(left), len(right))
     if left[:limit] == right[:limit]:
