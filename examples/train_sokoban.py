@@ -11,7 +11,7 @@ How to run it
 
 What to expect
     A line per iteration, some seconds each on two cores. `success` is that of 128 sampled episodes and jumps about by
-    a few points; the validation lines say what has been learnt: it is 35 to 40 % at T = 1 at the start, and rises from the
+    a few points; the validation lines say what has been learnt: 35 to 40 % at T = 1 at the start, rising from the
     first 20 iterations on. `gap` is the largest difference between the sampler's and the learner's log-probs: with
     one process it is rounding, 1e-5.
 """
