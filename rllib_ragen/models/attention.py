@@ -53,6 +53,12 @@ def grouped_attention(
             raise NotImplementedError(f"{ATTENTION} attention has no {name}: load this model with another one")
     query = query * (query.shape[-1] ** -0.5 if scaling is None else scaling)
     dropout = dropout if module.training else 0.0
+    if attention_mask is not None and query.shape[2] > 1 and not torch.is_grad_enabled():
+        # An engine's prefill: with many queries SDPA's fused kernel takes half the time, without a backward pass.
+        out = nn.functional.scaled_dot_product_attention(
+            query, key, value, attention_mask, dropout, scale=1.0, enable_gqa=True
+        )
+        return out.transpose(1, 2), None
     if attention_mask is not None or query.shape[2] == 1:
         return _attend(query, key, value, attention_mask, dropout).transpose(1, 2), None
     return _causal(query, key, value, dropout).transpose(1, 2), None

@@ -51,10 +51,10 @@ def test_left_padded_generate_and_sliding_windows_are_masked_as_transformers_mas
     ids = torch.randint(VOCAB, (2, 15))
     padding = torch.ones(2, 15, dtype=torch.int64)
     padding[0, :5] = 0
+    theirs = twin(ids, attention_mask=padding).logits[padding.bool()]
+    assert torch.allclose(model(ids, attention_mask=padding).logits[padding.bool()], theirs, atol=1e-5)
     with torch.no_grad():
-        mine = model(ids, attention_mask=padding).logits[padding.bool()]
-        theirs = twin(ids, attention_mask=padding).logits[padding.bool()]
-    assert torch.allclose(mine, theirs, atol=1e-5)
+        assert torch.allclose(model(ids, attention_mask=padding).logits[padding.bool()], theirs, atol=1e-5)
     options = {"attention_mask": padding, "max_new_tokens": 8}
     assert torch.equal(generate(model, ids, **options), generate(twin, ids, **options))
 
