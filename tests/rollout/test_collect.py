@@ -110,7 +110,16 @@ def test_a_trajectory_depends_on_its_spec_alone(engine: HFEngine, chat: ChatForm
     assert [t.episode_return for t in usual] == [t.episode_return for t in other]
 
 
-def test_sampling_seeds_differ_between_turns_and_specs() -> None:
+def test_sampling_seeds_differ_between_turns_and_specs(chat: ChatFormat) -> None:
+    used: list[int | None] = []
+
+    class Noting(HFEngine):
+        def add(self, key: int, prompt_ids: Any, sampling: Sampling) -> None:
+            used.append(sampling.seed)
+            super().add(key, prompt_ids, sampling)
+
+    play(Noting(make_model(), max_context=1024), chat)
+    assert len(used) == 24 and None not in used and len(set(used)) == 24
     seeds = {turn_seed(spec, turn) for spec in range(50) for turn in range(50)}
     assert len(seeds) == 2500 and all(0 <= seed < 2**63 for seed in seeds)
 

@@ -164,14 +164,15 @@ def test_N1_non_finite_logits_fail_their_own_request_and_leave_no_trace() -> Non
     engine = HFEngine(model, max_context=120, max_rows=4)
     sampling = Sampling(10, STOPS, seed=0)
     requests = {key: (prompt, sampling) for key, prompt in enumerate(prompts(4, high=40))}
-    requests[2] = ([*requests[2][0], poison] + [20] * 40, sampling)
+    requests[2] = ([20] * 5 + [poison] + [20] * 40, sampling)
     results = run_raw(engine, requests)
     assert isinstance(results[2], EngineFailure) and "non-finite" in results[2].error
     for key in (0, 1, 3):
         reply = results[key]
         assert isinstance(reply, Sampled), reply
         assert worst_gap(twin, requests[key][0], reply) <= BOUND
-    later = run_all(engine, {10 + key: requests[key] for key in (0, 1, 3)} | {20: ([30, 31], sampling)})
+    # The short one comes first and gets the freed row, whose later positions the long ones make visible.
+    later = run_all(engine, {20: ([30, 31], sampling)} | {10 + key: requests[key] for key in (0, 1, 3)})
     assert worst_gap(twin, [30, 31], later[20]) <= BOUND
 
 
