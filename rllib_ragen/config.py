@@ -102,6 +102,9 @@ class LearnerSection(Section):
     grad_clip: float = Field(1.0, gt=0, description="global gradient norm")
     num_minibatches: int = Field(1, ge=1, description="optimiser steps per epoch, counted in trajectories")
     num_epochs: int = Field(1, ge=1, description="passes over a batch")
+    torch_threads: int | None = Field(
+        None, ge=1, description="torch threads of each process; null: 1 in actors, one per core in the driver"
+    )
     microbatch_tokens: int = Field(8192, ge=1, description="padded tokens of one forward pass")
     clip_low: float = Field(0.2, ge=0, lt=1, description="lower clip of the ratio")
     clip_high: float = Field(0.28, ge=0, description="upper clip of the ratio")

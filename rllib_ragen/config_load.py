@@ -43,11 +43,19 @@ def build_config(*layers: Mapping[str, Any]) -> RunConfig:
     Raises:
         ConfigError: an unknown key, a value out of range, or keys that do not fit together.
     """
+    return check_config(parse_config(*layers))
+
+
+def parse_config(*layers: Mapping[str, Any]) -> RunConfig:
+    """As build_config, but only each key is checked, not whether they fit together.
+
+    Raises:
+        ConfigError: an unknown key, or a value out of range.
+    """
     try:
-        config = RunConfig.model_validate(merge(*layers))
+        return RunConfig.model_validate(merge(*layers))
     except ValidationError as error:
         raise ConfigError(sentence(error)) from None
-    return check_config(config)
 
 
 def merge(*layers: Mapping[str, Any]) -> Tree:

@@ -18,7 +18,7 @@ from envs.registry import check_env_name
 from rllib_ragen.cli import key_table, make_parser, read_layers
 from rllib_ragen.config import RunConfig
 from rllib_ragen.config_checks import ConfigError
-from rllib_ragen.config_load import build_config, flatten, merge, preset, read_yaml, save_config
+from rllib_ragen.config_load import build_config, flatten, merge, parse_config, preset, read_yaml, save_config
 from rllib_ragen.display import Display, make_display
 from rllib_ragen.interrupt import Interrupt
 from rllib_ragen.preflight import preflight
@@ -102,7 +102,7 @@ def plan_resume(folder: RunFolder, given: dict[str, object]) -> Job:
         ConfigError: `given` contradicts the saved config, there is no checkpoint, or nothing is left to do.
     """
     saved = folder.config()
-    config = build_config(saved.model_dump(), given)
+    config = parse_config(saved.model_dump(), given)
     before, now = flatten(saved.model_dump()), flatten(config.model_dump())
     for key in flatten(given):
         if now.get(key) != before.get(key) and key not in _MAY_CHANGE_ON_RESUME:
