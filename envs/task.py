@@ -82,6 +82,12 @@ class TextTask(gym.Env[Any, ActionT], Generic[ActionT]):
         """Chance of success if `plan` (indices into the choices of `blind_choices`) is played from here."""
         raise NotImplementedError(f"{self.title} has no blind plans")
 
+    def _seed_or_draw(self, seed: int | None, pool_size: int | None = None) -> int:
+        """`seed`, or one from `np_random` if there is none; modulo `pool_size` if there is one."""
+        if seed is None:
+            seed = int(self.np_random.integers(2**31))
+        return seed if pool_size is None else seed % pool_size
+
     def render(self) -> str:  # type: ignore[override]
         """The state as text (render mode "ansi")."""
         return self.describe()
@@ -99,6 +105,12 @@ def read_options(seed: int | None, options: dict[str, Any] | None) -> tuple[Spli
     if options:
         raise ValueError(f"unknown reset option {sorted(options)[0]!r}; allowed: split, outcome_seed")
     return split, outcome_seed
+
+
+def check_pool_size(pool_size: int | None) -> None:
+    """Raises ValueError unless `pool_size` is a number of instances, or None for no bound."""
+    if pool_size is not None and pool_size < 1:
+        raise ValueError(f"pool_size must be ≥ 1 or None, got {pool_size}")
 
 
 def chance_seed(outcome_seed: int) -> int:

@@ -121,10 +121,8 @@ class BanditEnv(TextTask[int]):
         """
         super().reset(seed=seed)
         split, outcome_seed = read_options(seed, options)
-        if seed is None:
-            seed = int(self.np_random.integers(2**31))
-        if outcome_seed is None:
-            outcome_seed = int(self.np_random.integers(2**31))
+        seed = self._seed_or_draw(seed)
+        outcome_seed = self._seed_or_draw(outcome_seed)
         draw = np.random.default_rng(seed)
         pair = PAIRS[split][int(draw.integers(len(PAIRS[split])))]
         swapped = bool(draw.integers(2))

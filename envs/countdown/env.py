@@ -19,7 +19,7 @@ from envs.countdown.puzzle import (
 )
 from envs.spaces import AnyText
 from envs.splits import Split, draw_instance
-from envs.task import TextTask, read_options
+from envs.task import TextTask, check_pool_size, read_options
 
 _RIGHT_REWARD = 1.0
 _RIGHT_NUMBERS_REWARD = 0.1
@@ -55,8 +55,7 @@ class CountdownEnv(TextTask[str]):
             raise ValueError(f"num_numbers must be 2…5, got {num_numbers}")
         if max_number < 2 or max_target < 2:
             raise ValueError(f"max_number and max_target must be ≥ 2, got {max_number}, {max_target}")
-        if pool_size is not None and pool_size < 1:
-            raise ValueError(f"pool_size must be ≥ 1 or None, got {pool_size}")
+        check_pool_size(pool_size)
         self.render_mode = render_mode
         self.action_space = AnyText(200)
         self.observation_space = AnyText(4_096)
@@ -126,10 +125,7 @@ class CountdownEnv(TextTask[str]):
         """Draws the puzzle that (seed, split) names; without a seed, one from `np_random`."""
         super().reset(seed=seed)
         split, _ = read_options(seed, options)
-        if seed is None:
-            seed = int(self.np_random.integers(2**31))
-        if self._pool_size is not None:
-            seed %= self._pool_size
+        seed = self._seed_or_draw(seed, self._pool_size)
         self._puzzle, self._attempt, self._solved = _puzzle_of(seed, split, *self._shape), None, False
         return self.describe(), {"instance_key": self.instance_key}
 

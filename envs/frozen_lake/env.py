@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -13,11 +13,11 @@ from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 
 from envs.frozen_lake.lake import MOVES, Cell, Lake, generate_lake
 from envs.frozen_lake.planning import BEST_HOW, best_success, transition_matrices
+from envs.observation import Observation, check_observation, in_form
 from envs.spaces import AnyText
 from envs.splits import Split, draw_instance
-from envs.task import TextTask, chance_seed, read_options
+from envs.task import TextTask, chance_seed, check_pool_size, read_options
 
-Observation = Literal["grid", "coordinates", "both"]
 _MOVE_BY_NAME = {name.lower(): index for index, name in enumerate(MOVES)}
 _MOVE_NAMES = tuple(MOVES)
 
@@ -53,10 +53,8 @@ class FrozenLakeTask(TextTask[int]):
         for name, value in (("p_frozen", p_frozen), ("success_rate", success_rate)):
             if not 0 < value <= 1:
                 raise ValueError(f"{name} must be in (0, 1], got {value}")
-        if observation not in ("grid", "coordinates", "both"):
-            raise ValueError(f"observation must be grid, coordinates or both, got {observation!r}")
-        if pool_size is not None and pool_size < 1:
-            raise ValueError(f"pool_size must be ≥ 1 or None, got {pool_size}")
+        check_observation(observation)
+        check_pool_size(pool_size)
         self.observation = observation
         self.success_rate = success_rate
         self.render_mode = render_mode
@@ -103,9 +101,7 @@ class FrozenLakeTask(TextTask[int]):
 
     def describe(self) -> str:
         """The state in the chosen observation form."""
-        parts = {"grid": [self.lake.grid(self.player)], "coordinates": [self.lake.coordinates(self.player)]}
-        parts["both"] = parts["grid"] + parts["coordinates"]
-        return "\n".join(parts[self.observation])
+        return in_form(self.observation, self.lake.grid(self.player), self.lake.coordinates(self.player))
 
     def describe_positions(self) -> str:
         """The coordinate form on one line, whatever the observation."""
@@ -167,12 +163,8 @@ class FrozenLakeTask(TextTask[int]):
         """Draws the map that (seed, split) names; `outcome_seed` decides the slips. Without seeds: `np_random`."""
         super().reset(seed=seed)
         split, outcome_seed = read_options(seed, options)
-        if seed is None:
-            seed = int(self.np_random.integers(2**31))
-        if outcome_seed is None:
-            outcome_seed = int(self.np_random.integers(2**31))
-        if self._pool_size is not None:
-            seed %= self._pool_size
+        seed = self._seed_or_draw(seed, self._pool_size)
+        outcome_seed = self._seed_or_draw(outcome_seed)
         self._lake = _lake_of(seed, split, *self._shape)
         # The transition table costs more than an episode; a shallow copy shares it but has its own position and luck.
         self._dynamics = copy(_dynamics_of(self.lake, self.success_rate))

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
 
+from envs.observation import Observation, check_observation, in_form
 from envs.sokoban.generator import generate_room
 from envs.sokoban.room import MOVES, Room
 from envs.sokoban.solver import shortest_solution, solved_by
 from envs.spaces import AnyText
 from envs.splits import Split, draw_instance
-from envs.task import TextTask, read_options
+from envs.task import TextTask, check_pool_size, read_options
 
-Observation = Literal["grid", "coordinates", "both"]
 _STEP_REWARD = -0.1
 _BOX_REWARD = 1.0
 _SOLVED_REWARD = 10.0
@@ -52,10 +52,8 @@ class SokobanEnv(TextTask[int]):
     ) -> None:
         if height < 4 or width < 4 or num_boxes < 1:
             raise ValueError(f"need height, width ≥ 4 and num_boxes ≥ 1, got {height}, {width}, {num_boxes}")
-        if observation not in ("grid", "coordinates", "both"):
-            raise ValueError(f"observation must be grid, coordinates or both, got {observation!r}")
-        if pool_size is not None and pool_size < 1:
-            raise ValueError(f"pool_size must be ≥ 1 or None, got {pool_size}")
+        check_observation(observation)
+        check_pool_size(pool_size)
         if max_solution_steps is not None and max_solution_steps < max(1, min_solution_steps or 1):
             raise ValueError(f"empty range of solution steps: {min_solution_steps}…{max_solution_steps}")
         self.observation = observation
@@ -91,9 +89,7 @@ class SokobanEnv(TextTask[int]):
 
     def describe(self) -> str:
         """The state in the chosen observation form."""
-        parts = {"grid": [self.room.grid()], "coordinates": [self.room.coordinates()]}
-        parts["both"] = parts["grid"] + parts["coordinates"]
-        return "\n".join(parts[self.observation])
+        return in_form(self.observation, self.room.grid(), self.room.coordinates())
 
     def parse_action(self, text: str) -> int | None:
         """Up, Down, Left or Right, in any case."""
@@ -128,10 +124,7 @@ class SokobanEnv(TextTask[int]):
         """Draws the room that (seed, split) names; without a seed, one from `np_random`."""
         super().reset(seed=seed)
         split, _ = read_options(seed, options)
-        if seed is None:
-            seed = int(self.np_random.integers(2**31))
-        if self._pool_size is not None:
-            seed %= self._pool_size
+        seed = self._seed_or_draw(seed, self._pool_size)
         self._start = self._room = _room_of(seed, split, *self._shape)
         return self.describe(), {"instance_key": self.instance_key}
 
