@@ -17,6 +17,7 @@ from rllib_ragen.rollout.chat import ChatFormat
 from rllib_ragen.rollout.context import Context
 from rllib_ragen.rollout.engines.base import Engine, EngineFailure
 from rllib_ragen.rollout.env_pool import EnvPool, EnvSlot
+from rllib_ragen.rollout.seeds import derived_seed
 from rllib_ragen.types import Sampled, Sampling, StopReason, Trajectory
 
 _GRACE_S = 0.005
@@ -242,7 +243,7 @@ class _Collector:
 
 def turn_seed(sampling_seed: int, turn: int) -> int:
     """The sampling seed of one turn: 63 bits, independent from turn to turn and from spec to spec."""
-    return int(np.random.SeedSequence((sampling_seed, turn)).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    return derived_seed(sampling_seed, turn)
 
 
 def _reset(env: TextEnv, spec: EpisodeSpec) -> tuple[str, str]:

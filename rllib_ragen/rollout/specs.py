@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from rllib_ragen.rollout.collect import EpisodeSpec
+from rllib_ragen.rollout.seeds import derived_seed
 
 GROUPS_PER_SEED = 10_000_000
 """Group seeds of run seed s are s · GROUPS_PER_SEED + counter: distinct by construction, never by luck."""
@@ -31,8 +30,8 @@ def training_specs(run_seed: int, first_group: int, num_groups: int, group_size:
         EpisodeSpec(
             group_id=str(group),
             env_seed=run_seed * GROUPS_PER_SEED + group,
-            outcome_seed=_derived(run_seed, _OUTCOME, group, member),
-            sampling_seed=_derived(run_seed, _SAMPLING, group, member),
+            outcome_seed=derived_seed(run_seed, _OUTCOME, group, member),
+            sampling_seed=derived_seed(run_seed, _SAMPLING, group, member),
         )
         for group in range(first_group, first_group + num_groups)
         for member in range(group_size)
@@ -45,14 +44,9 @@ def evaluation_specs(split: str, num_instances: int) -> list[EpisodeSpec]:
         EpisodeSpec(
             group_id=f"{split}-{i}",
             env_seed=i,
-            outcome_seed=_derived(_EVALUATION, _OUTCOME, i),
-            sampling_seed=_derived(_EVALUATION, _SAMPLING, i),
+            outcome_seed=derived_seed(_EVALUATION, _OUTCOME, i),
+            sampling_seed=derived_seed(_EVALUATION, _SAMPLING, i),
             split=split,
         )
         for i in range(num_instances)
     ]
-
-
-def _derived(*words: int) -> int:
-    """63 bits that depend on every word."""
-    return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0] >> np.uint64(1))
