@@ -25,6 +25,10 @@ class EngineDead(RuntimeError):
     """The engine as a whole is gone: nothing in flight will finish, and it must be built anew."""
 
 
+BUSY = "weights cannot change while requests are in flight: reset() or poll() first"
+"""What `load_weights` raises as RuntimeError then."""
+
+
 class Engine(ABC):
     """Samples replies for many episodes at once.
 
@@ -32,6 +36,9 @@ class Engine(ABC):
     for that key or prefix. Nothing about the result may depend on what is cached or on the other requests.
     """
 
+    max_context: int
+    """Tokens of prompt and reply of one episode."""
+    vocab_size: int
     version: int = 0
     """Number of updates of the weights that sample now."""
 
@@ -67,6 +74,14 @@ class Engine(ABC):
             ValueError: a missing or unknown name, or a wrong shape; nothing has been changed then.
             RuntimeError: requests are in flight.
         """
+
+    def prompt_error(self, prompt: Sequence[int], sampling: Sampling) -> str:
+        """Why a request cannot be served; empty if it can."""
+        if not prompt or min(prompt) < 0 or max(prompt) >= self.vocab_size:
+            return f"the prompt is empty or holds a token id outside 0…{self.vocab_size - 1}"
+        if min(self.max_context - len(prompt), sampling.max_tokens) < 1:
+            return f"no room for a reply: prompt {len(prompt)}, max_context {self.max_context} tokens"
+        return ""
 
     @abstractmethod
     def reset(self) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from rllib_ragen.models.attention import ATTENTION, additive_mask
-from rllib_ragen.rollout.engines.base import Engine, EngineFailure
+from rllib_ragen.rollout.engines.base import BUSY, Engine, EngineFailure
 from rllib_ragen.rollout.engines.prefixes import share_prefixes
 from rllib_ragen.rollout.engines.ragged_cache import RaggedCache, Window
 from rllib_ragen.rollout.engines.requests import Request, Rows, sampling_tensors
@@ -64,7 +64,7 @@ class HFEngine(Engine):
         self.version = version
         self.max_context = max_context
         self.prefill_tokens = prefill_tokens
-        self._vocab = int(model.config.get_text_config().vocab_size)
+        self.vocab_size = int(model.config.get_text_config().vocab_size)
         self._cache = RaggedCache(model.config.get_text_config().num_hidden_layers, max_rows, max_context)
         self._rows = Rows(max_rows)
         self._waiting: dict[int, Request] = {}
@@ -80,16 +80,10 @@ class HFEngine(Engine):
         if key in self._waiting or key in self._decoding:
             raise ValueError(f"episode {key} already has a request in flight")
         prompt = [int(token) for token in prompt_ids]
-        room = self.max_context - len(prompt)
-        error = ""
-        if not prompt or min(prompt) < 0 or max(prompt) >= self._vocab:
-            error = f"the prompt is empty or holds a token id outside 0…{self._vocab - 1}"
-        elif min(room, sampling.max_tokens) < 1:
-            error = f"no room for a reply: prompt {len(prompt)}, max_context {self.max_context} tokens"
-        if error:
+        if error := self.prompt_error(prompt, sampling):
             self._rejected.append((key, EngineFailure(error)))
         else:
-            self._waiting[key] = Request.make(key, prompt, sampling, room)
+            self._waiting[key] = Request.make(key, prompt, sampling, self.max_context - len(prompt))
 
     def poll(self) -> list[Result]:
         results, self._rejected = self._rejected, []
@@ -108,7 +102,7 @@ class HFEngine(Engine):
 
     def load_weights(self, named: Mapping[str, Tensor], version: int) -> None:
         if self._waiting or self._decoding:
-            raise RuntimeError("weights cannot change while requests are in flight: reset() or poll() first")
+            raise RuntimeError(BUSY)
         WeightSpec.of(self.model).check(named)
         state = self.model.state_dict()
         with torch.no_grad():
@@ -119,7 +113,7 @@ class HFEngine(Engine):
     def weights_changed(self, version: int) -> None:
         """The (shared) model's weights have been updated in place: drops every cache and takes the new version."""
         if self._waiting or self._decoding:
-            raise RuntimeError("weights cannot change while requests are in flight: reset() or poll() first")
+            raise RuntimeError(BUSY)
         self._rows.release_all()
         self.version = version
 

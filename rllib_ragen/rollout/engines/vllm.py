@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from rllib_ragen.rollout.engines.base import Engine, EngineDead, EngineFailure
+from rllib_ragen.rollout.engines.base import BUSY, Engine, EngineDead, EngineFailure
 from rllib_ragen.rollout.engines.weights import WeightSpec
 from rllib_ragen.types import Sampled, Sampling
 
@@ -86,7 +86,7 @@ class VLLMEngine(Engine):
         self.version = version
         self.max_context = max_context
         self._spec = _weight_spec(config)
-        self._vocab = int(config.get_text_config().vocab_size)
+        self.vocab_size = int(config.get_text_config().vocab_size)
         self._in_process = distributed_executor_backend == "uni"
         self._in_flight: set[int] = set()
         self._rejected: list[Result] = []
@@ -116,15 +116,11 @@ class VLLMEngine(Engine):
         if key in self._in_flight:
             raise ValueError(f"episode {key} already has a request in flight")
         prompt = [int(token) for token in prompt_ids]
-        room = self.max_context - len(prompt)
-        error = ""
-        if not prompt or min(prompt) < 0 or max(prompt) >= self._vocab:
-            error = f"the prompt is empty or holds a token id outside 0…{self._vocab - 1}"
-        elif min(room, sampling.max_tokens) < 1:
-            error = f"no room for a reply: prompt {len(prompt)}, max_context {self.max_context} tokens"
-        else:
+        error = self.prompt_error(prompt, sampling)
+        if not error:
+            params = _sampling_params(sampling, self.max_context - len(prompt))
             try:
-                self._engine.add_request(str(key), {"prompt_token_ids": prompt}, _sampling_params(sampling, room))
+                self._engine.add_request(str(key), {"prompt_token_ids": prompt}, params)
             except VLLMValidationError as refusal:
                 error = f"vLLM refused the request: {refusal}"
         if error:
@@ -152,7 +148,7 @@ class VLLMEngine(Engine):
 
     def load_weights(self, named: Mapping[str, torch.Tensor], version: int) -> None:
         if self._in_flight:
-            raise RuntimeError("weights cannot change while requests are in flight: reset() or poll() first")
+            raise RuntimeError(BUSY)
         self._spec.check(named)
         try:
             if self._in_process:
