@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerFast
 from envs import make_text_env
 from rllib_ragen.models.tiny.teacher import Message, demonstrate
 from rllib_ragen.models.tiny.tokenizer import TURN_END, TURN_START
+from rllib_ragen.rollout.chat import ChatFormat
 
 TASK_SEED_STRIDE = 10_000_000
 """Demonstrations of a later phase start here × phase, so that phases see different rooms."""
@@ -50,25 +51,20 @@ def as_text(messages: list[Message]) -> str:
     return "".join(f"{TURN_START}{m.role}\n{m.content}{TURN_END}\n" for m in messages)
 
 
-def encode(messages: list[Message], tokenizer: PreTrainedTokenizerFast) -> Sample:
-    """Tokens as a rollout has them: each reply (with its end-of-turn token) is encoded apart from what surrounds it."""
-    ids: list[int] = []
-    trained: list[bool] = []
-
-    def append(text: str, is_reply: bool) -> None:
-        new = tokenizer.encode(text, add_special_tokens=False)
-        ids.extend(new)
-        trained.extend([is_reply] * len(new))
-
-    pending = ""
-    for message in messages:
+def encode(messages: list[Message], chat: ChatFormat) -> Sample:
+    """Tokens as a rollout has them, by the same chat format; every reply ends with its end-of-turn token."""
+    system, first, *rest = messages
+    parts = [(chat.first_prompt(system.content, first.content), False)]
+    for message in rest:
         if message.role == "assistant":
-            append(f"{pending}{TURN_START}assistant\n", False)
-            append(f"{message.content}{TURN_END}", True)
-            pending = "\n"
+            reply = chat.tokenizer.encode(message.content, add_special_tokens=False)
+            parts.append(([*reply, chat.stop_token_ids[0]], True))
         else:
-            pending += f"{TURN_START}{message.role}\n{message.content}{TURN_END}\n"
-    return Sample(np.array(ids, np.int32), np.array(trained, np.bool_))
+            parts.append((chat.next_prompt(message.content, finished=True), False))
+    return Sample(
+        np.array([token for ids, _ in parts for token in ids], np.int32),
+        np.array([is_reply for ids, is_reply in parts for _ in ids], np.bool_),
+    )
 
 
 def make_samples(
@@ -86,4 +82,5 @@ def make_samples(
 
 
 def _encode_job(tokenizer: PreTrainedTokenizerFast, job: tuple[Recipe, int]) -> list[Sample]:
-    return [encode(messages, tokenizer) for messages in conversations(*job) if messages[-1].role == "assistant"]
+    chat = ChatFormat(tokenizer)
+    return [encode(messages, chat) for messages in conversations(*job) if messages[-1].role == "assistant"]
