@@ -20,7 +20,7 @@ from typing import Any
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from rllib_ragen.models.llm_module import LLM, VALUE_HEAD
+from rllib_ragen.models.llm_module import LLM, VALUE_HEAD, lm_weights
 from rllib_ragen.models.wire import WireArray, WireState, from_wire, to_wire
 
 STATE_FILE = "state.json"
@@ -44,8 +44,7 @@ def save_checkpoint(
     (folder / STATE_FILE).unlink(missing_ok=True)
     for module_id, state in learner_state["rl_module"].items():
         own = folder / module_id
-        policy = {name.removeprefix(LLM): array for name, array in state.items() if name.startswith(LLM)}
-        write_model_folder(own / "policy", policy, source, version)
+        write_model_folder(own / "policy", lm_weights(state), source, version)
         head = {name: array for name, array in state.items() if name.startswith(VALUE_HEAD)}
         _save(own / "value_head.safetensors", head, version)
         moments = {

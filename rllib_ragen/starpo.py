@@ -28,7 +28,7 @@ from rllib_ragen.credit.rows import to_rows
 from rllib_ragen.learner.calls import on_every_learner
 from rllib_ragen.learner.critic import critic_values
 from rllib_ragen.learner.training_data import TokenTrainingData
-from rllib_ragen.models.llm_module import LLM
+from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.wire import from_wire, to_wire
 from rllib_ragen.rollout.collect import EpisodeSpec
 from rllib_ragen.rollout.dispatch import play_on_runners
@@ -230,10 +230,8 @@ class StarPO(Algorithm):
 
     def export_model(self, export_dir: str | Path) -> Path:
         """Writes the policy, in the sampler's dtype, as a plain transformers folder with tokenizer."""
-        state = self._learner_state()["rl_module"][DEFAULT_MODULE_ID]
-        dtype = {"float32": np.float32}.get(self.config.dtype)
-        policy = {n.removeprefix(LLM): a for n, a in state.items() if n.startswith(LLM)}
-        if dtype is None:
+        policy = lm_weights(self._learner_state()["rl_module"][DEFAULT_MODULE_ID])
+        if self.config.dtype == "bfloat16":
             policy = {name: to_wire(from_wire(array).bfloat16()) for name, array in policy.items()}
         write_model_folder(Path(export_dir), policy, self.config.model_folder)
         return Path(export_dir)

@@ -76,7 +76,6 @@ class StarPOConfig(AlgorithmConfig):
         defaults = RunConfig()
         for attribute, (section, key) in ATTRIBUTES.items():
             setattr(self, attribute, getattr(getattr(defaults, section), key))
-        self.torch_threads: int | None = None
         self.seed = defaults.seed
         self.environment(gym_id(defaults.env.name))
         self.observation_space = self.action_space = AnyText(_MAX_TEXT)
@@ -295,7 +294,7 @@ class StarPOConfig(AlgorithmConfig):
 
     def threads_of(self, *, actor: bool) -> int:
         """Torch threads of a process: what was asked for, else 1 in an actor and one per core in the driver."""
-        return self.torch_threads or (1 if actor else len(os.sched_getaffinity(0)))
+        return int(self.torch_threads or (1 if actor else len(os.sched_getaffinity(0))))
 
     def engine_choice(self) -> EngineChoice:
         """Which engine generates, and why.

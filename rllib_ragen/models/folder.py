@@ -38,7 +38,13 @@ def check_model_folder(path: str, max_context_tokens: int) -> Path:
     return folder
 
 
-def _max_length(folder: Path) -> int | None:
+def language_config(folder: Path) -> dict[str, Any]:
+    """config.json of a model folder; of a model of several kinds of input, the language model's part."""
     config: dict[str, Any] = json.loads((folder / "config.json").read_text())
-    length = config.get("text_config", config).get("max_position_embeddings")
+    part: dict[str, Any] = config.get("text_config", config)
+    return part
+
+
+def _max_length(folder: Path) -> int | None:
+    length = language_config(folder).get("max_position_embeddings")
     return None if length is None else int(length)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import contextmanager
 from typing import Any, TypedDict
 
@@ -13,11 +13,16 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from rllib_ragen.models.attention import ATTENTION
-from rllib_ragen.models.wire import WireState, copy_into, to_wire, without_twins
+from rllib_ragen.models.wire import WireArray, WireState, copy_into, to_wire, without_twins
 
 LLM = "llm."
 """Prefix of the transformers model's weights in the module's state."""
 VALUE_HEAD = "value_head."
+
+
+def lm_weights(state: Mapping[str, WireArray]) -> WireState:
+    """The transformers model's part of a module state, under the model's own names."""
+    return {name.removeprefix(LLM): array for name, array in state.items() if name.startswith(LLM)}
 
 
 class ModuleSettings(TypedDict):

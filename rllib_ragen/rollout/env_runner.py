@@ -21,7 +21,7 @@ from ray.rllib.utils.framework import get_device
 from ray.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME, WEIGHTS_SEQ_NO
 
 from envs.text import TextEnv
-from rllib_ragen.models.llm_module import LLM, LLMRLModule
+from rllib_ragen.models.llm_module import LLMRLModule, lm_weights
 from rllib_ragen.models.wire import WireState, from_wire
 from rllib_ragen.rollout.chat import ChatFormat
 from rllib_ragen.rollout.collect import EpisodeSpec, collect
@@ -225,7 +225,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             ValueError: a missing or unknown weight, or a wrong shape; nothing has been changed then.
         """
         assert self.engine is not None
-        named = {name.removeprefix(LLM): from_wire(array) for name, array in state.items() if name.startswith(LLM)}
+        named = {name: from_wire(array) for name, array in lm_weights(state).items()}
         self.engine.load_weights(named, version)
 
     def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
+
+from rllib_ragen.models.folder import language_config
 
 EngineName = Literal["hf", "vllm"]
 
@@ -80,11 +81,9 @@ def _obstacle(num_env_runners: int, model_path: Path, on_gpu: bool, installed: b
 
 def _head_size(model_path: Path) -> int | None:
     """Head size that a model folder's config.json states, or None if it states none."""
-    path = model_path / "config.json"
-    if not path.is_file():
+    if not (model_path / "config.json").is_file():
         raise ValueError(f"model folder {str(model_path)!r} has no config.json")
-    config: dict[str, Any] = json.loads(path.read_text())
-    config = config.get("text_config", config)
+    config = language_config(model_path)
     if config.get("head_dim"):
         return int(config["head_dim"])
     hidden, heads = config.get("hidden_size"), config.get("num_attention_heads")
