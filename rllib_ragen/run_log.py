@@ -61,11 +61,13 @@ class RunLog:
         _append(self._trajectories, [{"iteration": iteration, **to_json(trajectory)} for trajectory in chosen])
         self._curves(iteration, {f"{_prefix(name)}/{name}": value for name, value in metrics.items()})
 
-    def evaluation(self, iteration: int, split: str, greedy: bool, result: Mapping[str, Any]) -> None:
-        """One evaluation."""
-        _append(self._progress, [{"iteration": iteration, "split": split, "greedy": greedy, **result}])
+    def evaluation(self, iteration: int, split: str, greedy: bool, result: Mapping[str, Any]) -> Row:
+        """One evaluation; the row that was written."""
+        row = {"iteration": iteration, "split": split, "greedy": greedy, **result}
+        _append(self._progress, [row])
         way = "greedy" if greedy else "sampled"
         self._curves(iteration, {f"{split}_{way}/{name}": value for name, value in result.items()})
+        return row
 
     def close(self) -> None:
         """Flushes and closes."""

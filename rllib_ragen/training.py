@@ -56,9 +56,7 @@ class Training:
             if self._interrupt.requested or num_instances == 0:
                 return
             result = measured(self._algo.evaluate_split(split, num_instances, greedy))
-            self._log.evaluation(self.iteration, split, greedy, result)
-            row = {"iteration": self.iteration, "split": split, "greedy": greedy, **result}
-            found.append(Evaluation.from_row(row))
+            found.append(Evaluation.from_row(self._log.evaluation(self.iteration, split, greedy, result)))
             self.evaluations.append(found[-1])
         if found:
             self._display.say(validation_line(found, self._baselines))

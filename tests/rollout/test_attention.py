@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -9,6 +11,15 @@ from transformers import Gemma2Config, Gemma2ForCausalLM, MistralConfig, Mistral
 
 from rllib_ragen.models.attention import ATTENTION, grouped_attention
 from tests.rollout.build import VOCAB, generate, make_model, plain_copy
+
+SMALL: dict[str, Any] = {
+    "vocab_size": VOCAB,
+    "hidden_size": 64,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
 
 
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])
@@ -35,12 +46,7 @@ def test_logits_and_gradients_equal_sdpa_on_right_padded_batches(kv_heads: int) 
 def test_left_padded_generate_and_sliding_windows_are_masked_as_transformers_masks_them() -> None:
     torch.manual_seed(0)
     config = MistralConfig(
-        vocab_size=VOCAB,
-        hidden_size=64,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
+        **SMALL,
         sliding_window=6,
         initializer_range=0.1,
     )
@@ -71,12 +77,7 @@ def test_dropout_acts_in_training_only() -> None:
 
 def test_models_with_capped_scores_are_refused() -> None:
     config = Gemma2Config(
-        vocab_size=VOCAB,
-        hidden_size=64,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
+        **SMALL,
         head_dim=16,
     )
     model = Gemma2ForCausalLM(config).eval()
