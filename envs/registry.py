@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from dataclasses import fields
 from typing import Any
 
@@ -39,9 +40,18 @@ def check_env_name(name: str) -> str:
     raise ValueError(f"unknown environment {name!r}; allowed: {', '.join(_TASKS)}{hint}")
 
 
+def task_settings(name: str) -> list[str]:
+    """Names of the settings that `make_task` takes for `name`."""
+    return list(inspect.signature(gym.envs.registration.load_env_creator(_TASKS[check_env_name(name)])).parameters)
+
+
 def make_task(name: str, **settings: Any) -> TextTask[Any]:
     """The task environment `name`, unwrapped. Raises ValueError for an unknown name or setting."""
     short = check_env_name(name)
+    allowed = task_settings(short)
+    for key in settings:
+        if key not in allowed:
+            raise ValueError(f"{short} has no setting {key!r}; allowed: {', '.join(allowed)}")
     try:
         env = gym.make(gym_id(short), disable_env_checker=True, **settings).unwrapped
     except TypeError as error:

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     try:
         config, saved = plan(options)
-        print(f"sampling  {preflight(config).why}", flush=True)
+        print(f"sampling  {preflight(config, writes=False).why}", flush=True)
         evaluate(config, saved, options.split, options.num_instances or config.eval.num_test_instances or 256)
     except ConfigError as error:
         print(f"rllib_ragen: {error}", file=sys.stderr)

@@ -14,8 +14,11 @@ from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
 _TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
 
 
-def preflight(config: RunConfig) -> EngineChoice:
-    """Checks model folder, engine and results folder; the engine that will sample.
+def preflight(config: RunConfig, *, writes: bool = True) -> EngineChoice:
+    """Checks model folder, engine and, where the command `writes` to it, the results folder.
+
+    Returns:
+        The engine that will sample.
 
     Raises:
         ConfigError: one sentence naming the key.
@@ -23,7 +26,8 @@ def preflight(config: RunConfig) -> EngineChoice:
     try:
         folder = check_model_folder(config.model.path, config.rollout.max_context_tokens)
         check_chat_template(folder)
-        check_writable(config.results_dir)
+        if writes:
+            check_writable(config.results_dir)
         return choose_engine(
             config.rollout.engine,
             num_env_runners=config.rollout.num_env_runners,

@@ -185,7 +185,6 @@ def test_checkpoints_are_kept_at_the_interval_and_at_the_end(whole: tuple[Path, 
     assert not [path for path in whole[0].rglob("*") if path.suffix in (".pkl", ".pt", ".pth", ".bin")]
 
 
-@pytest.mark.slow
 def test_ctrl_c_saves_says_how_to_go_on_and_exits_130(halved: tuple[Path, str, str]) -> None:
     folder, output, _ = halved
     assert "SIGINT: stopping after the current step" in output
@@ -194,7 +193,6 @@ def test_ctrl_c_saves_says_how_to_go_on_and_exits_130(halved: tuple[Path, str, s
     assert "Traceback" not in output
 
 
-@pytest.mark.slow
 def test_interrupted_and_resumed_is_the_same_run_bit_for_bit(
     whole: tuple[Path, str], halved: tuple[Path, str, str]
 ) -> None:
@@ -205,7 +203,6 @@ def test_interrupted_and_resumed_is_the_same_run_bit_for_bit(
     assert all(torch.equal(mine[name], theirs[name]) for name in mine)
 
 
-@pytest.mark.slow
 def test_a_resumed_run_may_change_its_end_and_nothing_else(
     whole: tuple[Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -219,7 +216,6 @@ def test_a_resumed_run_may_change_its_end_and_nothing_else(
     assert yaml.safe_load((whole[0] / "config.yaml").read_text())["iterations"] == ITERATIONS
 
 
-@pytest.mark.slow
 def test_evaluate_finds_what_the_run_reached(whole: tuple[Path, str]) -> None:
     folder, _ = whole
     code, output = command(str(folder), "--split", "test", module="evaluate")
@@ -229,7 +225,6 @@ def test_evaluate_finds_what_the_run_reached(whole: tuple[Path, str]) -> None:
         assert re.search(rf"^{label} +{100 * success:.1f} ± ", output, re.MULTILINE)
 
 
-@pytest.mark.slow
 def test_the_time_limit_ends_a_run_and_is_named(whole: tuple[Path, str], tmp_path: Path) -> None:
     arguments = [*SMALL, "eval.num_test_instances=0", "eval.interval=0", "iterations=1000000"]
     code, output = command(*arguments, "--time-limit", "0.01", "--results-dir", str(tmp_path), "--name", "short")

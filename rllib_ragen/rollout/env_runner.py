@@ -82,6 +82,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         if not isinstance(probe, TextEnv):
             raise TypeError(f"StarPO plays TextEnv environments, {self.config.env!r} makes a {type(probe).__name__}")
         self._spaces = (probe.observation_space, probe.action_space)
+        self._max_turns = probe.limits.max_turns
         self._callback("on_environment_created", env=probe, env_context=context)
         probe.close()
         self.pool = EnvPool(lambda: self._env_creator(context), threaded=True)
@@ -143,7 +144,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         """
         assert self.engine is not None, "attach() a module first"
         if specs is None:
-            specs = self._plain_specs(num_episodes or max(1, (num_timesteps or 0) // 5))
+            specs = self._plain_specs(num_episodes or max(1, (num_timesteps or 0) // self._max_turns))
         if greedy is None:
             greedy = not (self.config.explore if explore is None else explore)
         # A fresh start makes the result independent of what was sampled before, to the last bit.
