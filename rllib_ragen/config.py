@@ -69,6 +69,9 @@ class RolloutSection(Section):
     temperature: float = Field(1.0, gt=0, description="sampling temperature in training")
     top_p: float = Field(1.0, gt=0, le=1, description="nucleus; below 1 the ratio is biased: refused in training")
     top_k: int = Field(0, ge=0, description="0: whole vocabulary")
+    overlap: Literal["off", "one_step_off"] = Field(
+        "off", description="one_step_off: sample the next batch while this one is learnt from (needs env runners)"
+    )
     env_timeout_s: float = Field(60.0, gt=0, description="a step that takes longer ends its episode as env_error")
     timeout_s: float = Field(3600.0, gt=0, description="longest wait for one batch of rollouts")
 

@@ -129,6 +129,7 @@ class StarPOConfig(AlgorithmConfig):
         temperature: float = NotProvided,
         top_p: float = NotProvided,
         top_k: int = NotProvided,
+        overlap: str = NotProvided,
         env_timeout_s: float = NotProvided,
     ) -> StarPOConfig:
         """How trajectories are sampled; who samples is `env_runners(num_env_runners=…)`.
@@ -141,6 +142,7 @@ class StarPOConfig(AlgorithmConfig):
             temperature: sampling temperature in training, > 0.
             top_p: must be 1 in training.
             top_k: must be 0 (whole vocabulary) in training.
+            overlap: off, or one_step_off (needs env runners): sample the next batch while this one is learnt from.
             env_timeout_s: a step that takes longer ends its episode as env_error.
         """
         return self._set(
@@ -151,6 +153,7 @@ class StarPOConfig(AlgorithmConfig):
             temperature=temperature,
             top_p=top_p,
             top_k=top_k,
+            overlap=overlap,
             env_timeout_s=env_timeout_s,
         )
 

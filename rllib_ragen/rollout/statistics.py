@@ -30,5 +30,10 @@ def rollout_statistics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     }
 
 
+def policy_lag(trajectories: Sequence[Trajectory], version: int) -> float:
+    """Updates between the weights that sampled and `version`, mean over turns: 0 means on-policy."""
+    return _mean([version - turn.policy_version for trajectory in trajectories for turn in trajectory.turns])
+
+
 def _mean(numbers: Sequence[float]) -> float:
     return float(np.mean(numbers)) if numbers else float("nan")
