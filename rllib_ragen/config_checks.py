@@ -51,8 +51,8 @@ def _check_rollout(config: RunConfig) -> None:
         )
     if rollout.overlap != "off" and rollout.num_env_runners == 0:
         raise ConfigError(
-            f"rollout.num_env_runners=0 with rollout.overlap={rollout.overlap}: sampling beside learning needs processes"
-            " of its own; allowed: ≥ 1"
+            f"rollout.num_env_runners=0 with rollout.overlap={rollout.overlap}: sampling beside learning needs"
+            " processes of its own; allowed: ≥ 1"
         )
     if rollout.max_reply_tokens >= rollout.max_context_tokens:
         raise ConfigError(
