@@ -22,6 +22,9 @@ def start_ray(config: RunConfig) -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if not os.environ.get("RAY_ADDRESS"):
+        # Ray's C++ core calls it an error that RLlib passes its config by reference to actors that may restart.
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     import ray
 
     if os.environ.get("RAY_ADDRESS"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,8 +71,10 @@ def way(greedy: bool, temperature: float = 1.0) -> str:
     return "greedy" if greedy else f"T = {temperature:g}"
 
 
-def results_table(evaluations: Iterable[Evaluation], baselines: Baselines | None) -> str:
+def results_table(evaluations: Sequence[Evaluation], baselines: Baselines | None) -> str:
     """Before and after, per split and way of decoding; the earliest and the latest of each are taken."""
+    if not evaluations:
+        return "Nothing was evaluated (eval.interval and eval.num_test_instances are 0)."
     by_kind: dict[tuple[str, bool], list[Evaluation]] = {}
     for evaluation in evaluations:
         by_kind.setdefault((evaluation.split, evaluation.greedy), []).append(evaluation)
