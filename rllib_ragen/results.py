@@ -23,13 +23,19 @@ class Evaluation:
     """NaN if every episode failed."""
     num_episodes: int
     """Episodes that count: failed ones do not."""
+    episode_return: float = math.nan
+    """Mean over them."""
+    reply_tokens: float = math.nan
+    """Mean over their turns."""
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Evaluation:
         """From an evaluation row of progress.jsonl."""
-        success = math.nan if row["success"] is None else row["success"]
+        success, episode_return, reply_tokens = (
+            math.nan if row.get(name) is None else row[name] for name in ("success", "return_mean", "reply_tokens_mean")
+        )
         num_episodes = int(row["num_instances"] - row["num_failed"])
-        return cls(row["iteration"], row["split"], row["greedy"], success, num_episodes)
+        return cls(row["iteration"], row["split"], row["greedy"], success, num_episodes, episode_return, reply_tokens)
 
     @property
     def error(self) -> float:
