@@ -49,12 +49,13 @@ def run_training(
     from rllib_ragen.starpo_config import StarPOConfig
 
     algo = StarPOConfig.from_run_config(config).build_algo()
-    log = RunLog(folder.path, start.iteration if start else None)
+    first = start.iteration if start else 0
+    # A run that was killed before its first checkpoint has logs of what will be done again.
+    log = RunLog(folder.path, first)
     try:
         if start:
             algo.load_checkpoint(start.path)
-            display.say(f"resumed     at iteration {start.iteration}")
-        first = start.iteration if start else 0
+            display.say(f"resumed     at iteration {first}")
         training = Training(config, algo, folder, log, display, interrupt, baselines, first, on_evaluation)
         if first == 0:
             training.evaluate_all()

@@ -159,7 +159,7 @@ def test_a_resumed_log_forgets_what_will_be_done_again(tmp_path: Path) -> None:
     log.close()
     with (tmp_path / "progress.jsonl").open("a") as file:
         file.write('{"iteration": 4, "succ')  # the machine went down here
-    again = RunLog(tmp_path, resumed_at=2)
+    again = RunLog(tmp_path, start=2)
     assert [r["iteration"] for r in again.rows()] == [1, 1, 2, 2]
     again.train(3, 30.0, {"success": 0.9, "entropy": 0.1}, [])
     again.close()
