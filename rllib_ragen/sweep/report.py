@@ -21,6 +21,8 @@ from rllib_ragen.sweep.study import SweepStudy
 from rllib_ragen.sweep.table import SweepTable
 from rllib_ragen.sweep.trial import run_folder_of
 
+_NO_METADATA = ("Creator", "Date", "Format", "Type")
+"""What matplotlib would write into each figure."""
 _MIN_FOR_IMPORTANCE = 4
 """Fewer configurations say nothing about what matters."""
 
@@ -107,7 +109,7 @@ def _svg(drawn: Any) -> str:
     axes = drawn.ravel()[0] if isinstance(drawn, np.ndarray) else drawn
     figure = axes.figure if hasattr(axes, "figure") and axes.figure is not None else axes
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", bbox_inches="tight")
+    figure.savefig(buffer, format="svg", bbox_inches="tight", metadata=dict.fromkeys(_NO_METADATA))
     _plot().close(figure)
     text = buffer.getvalue()
     return text[text.index("<svg") :]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from rllib_ragen.results import Evaluation
 
 SPEC_FILE = "sweep.yaml"
+RESULT_FILE = "result.json"
+"""In a run folder: the run is over, and this is what it reported last."""
 
 
 def run_folder_of(sweep: Path, number: int, seed: int) -> Path:
@@ -26,10 +30,29 @@ def run_folder_of(sweep: Path, number: int, seed: int) -> Path:
 def play_trial(assignment: dict[str, Any]) -> None:
     """The Tune trainable. `assignment` is StudySearch.suggest's: {sweep, number, seed, values}.
 
-    Reports after every validation: the objectives, `iteration`, and at the end `finished` and `stopped`.
+    Reports after every validation: the objectives, `iteration`, and at the end `finished` and `stopped`. A run that is
+    finished already, of which Tune has lost track, only reports.
     """
     from ray import tune
 
+    sweep = Path(assignment["sweep"])
+    path = run_folder_of(sweep, assignment["number"], assignment["seed"])
+    result = path / RESULT_FILE
+    if not result.is_file():
+        config = load_spec(sweep).config(assignment["values"], assignment["seed"])
+        config.results_dir, config.name = path.parent, path.name
+        if config.learner.torch_threads is None:
+            # A trial has the CPUs of its bundles, not the machine's.
+            config.learner.torch_threads = 1
+        final = _train(config, path, lambda numbers: tune.report({**numbers, "finished": False, "stopped": ""}))
+        partial = result.with_suffix(".part")
+        partial.write_text(json.dumps(final))
+        os.replace(partial, result)
+    tune.report(json.loads(result.read_text()))
+
+
+def _train(config: RunConfig, path: Path, report: Callable[[dict[str, float]], None]) -> dict[str, Any]:
+    """Trains, from the newest checkpoint if there is one; the last validation, and why it stopped if early."""
     from rllib_ragen.display import Display
     from rllib_ragen.interrupt import Interrupt
     from rllib_ragen.preflight import preflight
@@ -37,31 +60,23 @@ def play_trial(assignment: dict[str, Any]) -> None:
     from rllib_ragen.run_folder import RunFolder
     from rllib_ragen.training import run_training
 
-    sweep = Path(assignment["sweep"])
-    spec = load_spec(sweep)
-    path = run_folder_of(sweep, assignment["number"], assignment["seed"])
-    config = spec.config(assignment["values"], assignment["seed"])
-    config.results_dir, config.name = path.parent, path.name
-    if config.learner.torch_threads is None:
-        # A trial has the CPUs of its bundles, not the machine's.
-        config.learner.torch_threads = 1
     preflight(config)
     folder = RunFolder.open(path) if (path / "config.yaml").is_file() else RunFolder.create(config, path.name)
     saved = folder.checkpoints()
-    last: dict[str, Any] = {}
 
-    def report(found: Sequence[Evaluation]) -> None:
+    def on_evaluation(found: Sequence[Evaluation]) -> None:
         if found[0].split == "val":
-            last.update(measures(found))
-            tune.report({**last, "finished": False, "stopped": ""})
+            report(measures(found))
 
-    with (folder.path / "log.txt").open("a", encoding="utf-8") as log:
+    with (path / "log.txt").open("a", encoding="utf-8") as log:
         display, start = Display(log), saved[-1] if saved else None
         # Not entered: in a trial signals are Tune's.
         interrupt = Interrupt(display.say)
-        training, reason = run_training(config, folder, start, display, interrupt, find_baselines(config), report)
+        baselines = find_baselines(config)
+        training, reason = run_training(config, folder, start, display, interrupt, baselines, on_evaluation)
     early = "" if training.iteration >= config.iterations else f"{reason} (iteration {training.iteration})"
-    tune.report({**last, "finished": True, "stopped": early})
+    last = [one for one in training.evaluations if (one.split, one.iteration) == ("val", training.iteration)]
+    return {**measures(last), "finished": True, "stopped": early}
 
 
 def measures(found: Sequence[Evaluation]) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -32,6 +33,7 @@ SWEEP = {
     "space": {"learner.lr": {"choice": [1e-4, 2e-4, 4e-4]}},
     "sampler": "grid",
     "trials": 3,
+    "objectives": ["return"],
 }
 
 
@@ -105,7 +107,9 @@ def test_a_killed_run_goes_on_from_its_checkpoint_and_runs_wait_for_their_cpus(f
     assert sum("begins" in line for line in lines) == 4, "one run began twice"
     values_of(folder)
     page = (folder / "report.html").read_text()
-    assert page.count("<svg") >= 2 and "src=" not in page and "http" not in page.replace("http://www.w3.org", "")
+    assert page.count("<svg") == 3
+    links = re.findall(r"""(?:src|href)=["']?([^"'\s>]*)|@import|url\(["']?([^"')]*)""", page)
+    assert all("".join(link).startswith(("#", "data:image/")) for link in links), "the page loads nothing"
     assert len((folder / "trials.csv").read_text().splitlines()) == 1 + 3
     best = ["--config", str(folder / "best.yaml"), "--results-dir", str(tmp_path), "--iterations", "0"]
     assert run(best) == 2, "the best config is one that run reads (and 0 iterations are none)"
@@ -123,7 +127,6 @@ def test_R3_a_sweep_whose_driver_is_killed_is_finished_by_resume(file: Path, tmp
     assert code == 0, "\n".join(lines)
     for number, changed in kept.items():
         assert (folder / f"runs/trial_{int(number):04}_seed0/progress.jsonl").stat().st_mtime == changed
-        assert not any(line.startswith(f"trial {number} ") and "begins" in line for line in lines)
     assert list(iterations_of(folder)) == [list(range(1, ITERATIONS + 1))] * 3
     assert values_of(folder) == values_of(whole / "tiny")
 
