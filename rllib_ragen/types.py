@@ -84,6 +84,8 @@ class Turn:
     num_actions: int = 0
     prompt: str = ""
     """The user message, for people to read; never tokenised again."""
+    state: str = ""
+    """The environment's state in which the turn was taken, as text without counters: equal states, equal texts."""
     reply: str = ""
     """The decoded reply, for people and for the environment; never tokenised again."""
 

@@ -81,4 +81,4 @@ def to_trajectory(episode: SingleAgentEpisode) -> Trajectory:
 
 
 def _info(turn: Turn) -> dict[str, Any]:
-    return {"valid": turn.valid, "num_actions": turn.num_actions, "prompt": turn.prompt, "reply": turn.reply}
+    return {name: getattr(turn, name) for name in ("valid", "num_actions", "prompt", "state", "reply")}
