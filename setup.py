@@ -12,7 +12,7 @@ setup(
     package_data={
         "envs": ["*.json", "py.typed"],
         "rllib_ragen": ["models/tiny/checkpoint/*", "py.typed"],
-        "tune_configs": ["*.yaml"],
+        "tune_configs": ["*.yaml", "algorithms/*.yaml"],
     },
     install_requires=[
         "gymnasium==1.2.2",

@@ -22,9 +22,12 @@ from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS
 
 from rllib_ragen.checkpoint import load_learner_state, read_facts, save_checkpoint, write_model_folder
 from rllib_ragen.config import RunConfig
-from rllib_ragen.credit.filters import filter_groups
+from rllib_ragen.credit.filters import FilterResult, filter_groups
+from rllib_ragen.credit.normalise import normalised_rewards
 from rllib_ragen.credit.registry import make_estimator
 from rllib_ragen.credit.rows import to_rows
+from rllib_ragen.credit.weighting import loss_weights
+from rllib_ragen.dynamic_sampling import sample_with_spread
 from rllib_ragen.learner.calls import on_every_learner
 from rllib_ragen.learner.critic import critic_values
 from rllib_ragen.learner.training_data import TokenTrainingData
@@ -74,9 +77,9 @@ class StarPO(Algorithm):
 
     `train()` returns RLlib's result dict; what matters is flat under `starpo` (NaN where there was nothing to
     measure): success, return_mean, turns_mean, valid_ratio, reply_tokens_mean, reply_tokens_per_s, num_failed,
-    group_reward_std, num_groups, kept_groups, zero_spread_groups, policy_loss, value_loss, entropy, clip_fraction,
-    grad_norm, logprob_gap_mean, logprob_gap_max, num_trained_tokens, time_rollout_s, time_update_s, time_sync_s,
-    policy_version.
+    group_reward_std, num_groups, kept_groups, zero_spread_groups, sampling_rounds, sampled_groups, policy_loss,
+    value_loss, entropy, clip_fraction, grad_norm, logprob_gap_mean, logprob_gap_max, num_trained_tokens,
+    time_rollout_s, time_update_s, time_sync_s, policy_version.
     """
 
     @classmethod
@@ -100,15 +103,17 @@ class StarPO(Algorithm):
         """One iteration."""
         self._times = {}
         with self._timed("rollout"):
-            self._trajectories = self._sample(self._next_specs())
+            self._trajectories, drawn = sample_with_spread(
+                lambda num_groups: self._sample(self._next_specs(num_groups)),
+                self.config.num_groups,
+                self._credit.dynamic_sampling_rounds,
+            )
         alive = [trajectory for trajectory in self._trajectories if not trajectory.stop_reason.failed]
         filtered = filter_groups(alive, self._credit)
-        self._log(rollout_statistics(self._trajectories) | filtered.metrics)
+        self._log(rollout_statistics(self._trajectories) | filtered.metrics | drawn)
 
         with self._timed("update"):
-            values = self._critic_values(filtered.kept) if self._estimator.needs_values else None
-            credits = self._estimator(filtered.kept, values)
-            rows = to_rows(filtered.kept, credits, values, self._credit.normalize)
+            rows = self._credited_rows(filtered)
             self._update(rows)
         with self._timed("sync"):
             if rows:
@@ -118,10 +123,10 @@ class StarPO(Algorithm):
 
     # --- the parts of an iteration ----------------------------------------------------------------------------------
 
-    def _next_specs(self) -> list[EpisodeSpec]:
+    def _next_specs(self, num_groups: int) -> list[EpisodeSpec]:
         config, progress = self.config, self._progress
-        specs = training_specs(config.seed, progress.next_group, config.num_groups, config.group_size)
-        progress.next_group += config.num_groups
+        specs = training_specs(config.seed, progress.next_group, num_groups, config.group_size)
+        progress.next_group += num_groups
         return specs
 
     def _sample(self, specs: Sequence[EpisodeSpec], *, greedy: bool = False, count: bool = True) -> list[Trajectory]:
@@ -141,6 +146,12 @@ class StarPO(Algorithm):
         if count:
             self.metrics.aggregate(metrics, key=ENV_RUNNER_RESULTS)
         return [to_trajectory(episode) for episode in episodes]
+
+    def _credited_rows(self, filtered: FilterResult) -> list[TokenRow]:
+        values = self._critic_values(filtered.kept) if self._estimator.needs_values else None
+        credits = self._estimator(normalised_rewards(filtered.kept, self._credit), values)
+        weights = loss_weights(filtered.kept, filtered.metrics["kept_ratio"], self._credit)
+        return to_rows(filtered.kept, credits, values, self._credit.normalize, weights)
 
     def _critic_values(self, trajectories: Sequence[Trajectory]) -> list[FloatArray]:
         return critic_values(self.learner_group, trajectories)
@@ -171,7 +182,7 @@ class StarPO(Algorithm):
         failed = [trajectory for trajectory in self._trajectories if trajectory.stop_reason.failed]
         if len(failed) == len(self._trajectories):
             return f"every trajectory failed, the first with: {failed[0].error}"
-        return f"filter {self._credit.filter} kept no group"
+        return f"filter {self._credit.filter} kept no group, because no group's returns differ"
 
     def _log_costs(self) -> None:
         progress = self._progress

@@ -160,14 +160,6 @@ class StarPOConfig(AlgorithmConfig):
         num_groups: int = NotProvided,
         group_size: int = NotProvided,
         estimator: str = NotProvided,
-        normalize: str = NotProvided,
-        gamma: float = NotProvided,
-        lam: float = NotProvided,
-        turn_rewards: bool = NotProvided,
-        filter: str = NotProvided,
-        filter_value: float = NotProvided,
-        filter_metric: str = NotProvided,
-        max_empty_updates: int = NotProvided,
         lr: float = NotProvided,
         critic_lr: float = NotProvided,
         betas: tuple[float, float] = NotProvided,
@@ -185,6 +177,7 @@ class StarPOConfig(AlgorithmConfig):
         value_coeff: float = NotProvided,
         value_clip: float = NotProvided,
         torch_threads: int | None = NotProvided,
+        **credit: Any,
     ) -> StarPOConfig:
         """Batch, credit and update. Unknown arguments are TypeErrors; RLlib's timestep-oriented ones do not exist.
 
@@ -192,14 +185,6 @@ class StarPOConfig(AlgorithmConfig):
             num_groups: task instances per iteration.
             group_size: trajectories per instance.
             estimator: advantage estimator.
-            normalize: none, or batch (divide by the std over trained tokens).
-            gamma: discount (gae).
-            lam: GAE lambda.
-            turn_rewards: gae: each turn's reward on its own last token.
-            filter: none, top_p or top_k groups by reward spread.
-            filter_value: v of the filter.
-            filter_metric: reward_std or reward_variance.
-            max_empty_updates: stop after so many filtered-out batches in a row.
             lr: actor learning rate.
             critic_lr: value-head learning rate.
             betas: Adam's betas.
@@ -217,9 +202,55 @@ class StarPOConfig(AlgorithmConfig):
             value_coeff: weight of the value loss (gae).
             value_clip: clip range of the value loss.
             torch_threads: threads of torch in each process; None: 1 in actors, one per core in the driver.
+            credit: further arguments of `credit()`.
         """
-        given = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
-        return self._set(**given)
+        given = {name: value for name, value in locals().items() if name not in ("self", "__class__", "credit")}
+        return self.credit(**credit)._set(**given)
+
+    def credit(
+        self,
+        *,
+        normalize: str = NotProvided,
+        gamma: float = NotProvided,
+        lam: float = NotProvided,
+        turn_gamma: float = NotProvided,
+        turn_weight: float = NotProvided,
+        turn_rewards: bool = NotProvided,
+        reward_norm: str = NotProvided,
+        reward_grouping: str = NotProvided,
+        filter: str = NotProvided,
+        filter_value: float = NotProvided,
+        filter_metric: str = NotProvided,
+        filter_direction: str = NotProvided,
+        filter_zero_spread: bool = NotProvided,
+        group_weighting: str = NotProvided,
+        loss_scaling: str = NotProvided,
+        dynamic_sampling_rounds: int = NotProvided,
+        max_empty_updates: int = NotProvided,
+    ) -> StarPOConfig:
+        """Raw rewards → filtered groups → advantages per token; the estimator is `training(estimator=…)`.
+
+        Args:
+            normalize: none, or batch (divide by the std over trained tokens).
+            gamma: discount per token (gae, bi_level_gae, reinforce++).
+            lam: GAE lambda (gae, bi_level_gae).
+            turn_gamma: discount per turn (bi_level_gae, gigpo, turn_grpo).
+            turn_weight: turn's advantage beside its episode's (gigpo, turn_grpo).
+            turn_rewards: each turn's reward on its own last token (gae, bi_level_gae, reinforce++).
+            reward_norm: none, mean, mean_std or asym_clip: how returns are normalised before the estimator.
+            reward_grouping: group or batch: whose statistics reward_norm uses.
+            filter: none, top_p, top_p_softmax, top_k, top_k_abs or min_p.
+            filter_value: v of the filter.
+            filter_metric: score of a group: reward_std, reward_variance, reward, reward_sum, entropy, entropy_variance
+                or length.
+            filter_direction: largest or smallest scores first.
+            filter_zero_spread: filters may keep groups whose returns are all equal.
+            group_weighting: none, or spread (policy loss times the group's reward std).
+            loss_scaling: none, linear or sqrt in the kept share of the groups.
+            dynamic_sampling_rounds: rounds that replace groups without reward spread by further ones; 0: off.
+            max_empty_updates: stop after so many filtered-out batches in a row.
+        """
+        return self._set(**{name: value for name, value in locals().items() if name not in ("self", "__class__")})
 
     def update_from_dict(self, config_dict: Mapping[str, Any]) -> StarPOConfig:
         """As AlgorithmConfig's, but unknown keys are refused.
