@@ -130,7 +130,9 @@ def test_bi_level_gae_is_verls_gae_twice(verl: Any, seed: int) -> None:
     inside = padded([np.ones(len(row)) for row in rows])
     theirs, returns = verl.compute_gae_advantage_return(padded(rewards), padded(rows), inside, gamma=0.97, lam=0.9)
     section = CreditSection(estimator="bi_level_gae", turn_gamma=0.8, gamma=0.97, lam=0.9)
-    credits = make_estimator(section)(batch, [values_at_trained(t, v) for t, v in zip(batch, values, strict=True)])
+    credits = make_estimator(section)(
+        batch, [values_at_trained(t, v.tolist()) for t, v in zip(batch, values, strict=True)]
+    )
     for name, expected in (("advantages", theirs), ("returns", returns)):
         ours = np.concatenate([getattr(c, name)[t.turn_index() >= 0] for t, c in zip(batch, credits, strict=True)])
         np.testing.assert_allclose(ours, expected[inside > 0].numpy(), rtol=1e-6, atol=1e-6)
