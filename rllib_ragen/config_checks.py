@@ -23,6 +23,7 @@ def check_config(config: RunConfig) -> RunConfig:
     _check_env(config)
     _check_rollout(config)
     _check_credit(config)
+    _check_learner(config)
     return config
 
 
@@ -74,6 +75,27 @@ def _check_credit(config: RunConfig) -> None:
         raise ConfigError(
             f"learner.num_minibatches={config.learner.num_minibatches} is more than the {sampled} trajectories of an"
             " iteration (rollout.num_groups × rollout.group_size)"
+        )
+
+
+def _check_learner(config: RunConfig) -> None:
+    learner = config.learner
+    if learner.norm_tokens is not None and learner.aggregation != "seq-mean-token-sum-norm":
+        raise ConfigError(
+            f"learner.norm_tokens={learner.norm_tokens} with learner.aggregation={learner.aggregation}, which does not"
+            " use it; allowed: null, or learner.aggregation=seq-mean-token-sum-norm"
+        )
+    if learner.lr_schedule == "constant":
+        if learner.decay_iterations is not None:
+            raise ConfigError(
+                f"learner.decay_iterations={learner.decay_iterations} with learner.lr_schedule=constant, which does not"
+                " fall; allowed: null, or learner.lr_schedule=linear or cosine"
+            )
+    elif learner.warmup_iterations >= (learner.decay_iterations or config.iterations):
+        raise ConfigError(
+            f"learner.warmup_iterations={learner.warmup_iterations} leaves nothing of learner.lr_schedule="
+            f"{learner.lr_schedule}; allowed: below {learner.decay_iterations or config.iterations}"
+            f" ({'learner.decay_iterations' if learner.decay_iterations else 'iterations'})"
         )
 
 
