@@ -129,13 +129,33 @@ class LearnerSection(Section):
         None, ge=1, description="torch threads of each process; null: 1 in actors, one per core in the driver"
     )
     microbatch_tokens: int = Field(8192, ge=1, description="padded tokens of one forward pass")
+    gradient_checkpointing: bool = Field(False, description="layers computed again in backward: less memory, slower")
+    lr_schedule: Literal["constant", "linear", "cosine"] = Field(
+        "constant", description="of both learning rates after warm-up; the falling ones reach 0"
+    )
+    warmup_iterations: int = Field(0, ge=0, description="updates over which the learning rates rise")
+    decay_iterations: int | None = Field(
+        None, ge=1, description="update at which a falling schedule is at 0; null: `iterations`"
+    )
+    max_skipped_steps: int = Field(5, ge=1, description="stop after so many non-finite gradients in a row")
+    loss: Literal["token", "sequence"] = Field(
+        "token", description="ratio of each token (PPO), or of its whole trajectory (GSPO: wants clips near 3e-4)"
+    )
+    tis_cap: float | None = Field(
+        None, gt=0, description="truncated importance sampling: cap of learner's/sampler's probability; null: off"
+    )
     clip_low: float = Field(0.2, ge=0, lt=1, description="lower clip of the ratio")
     clip_high: float = Field(0.28, ge=0, description="upper clip of the ratio")
     clip_dual: float | None = Field(3.0, gt=1, description="dual clip for negative advantages; null: off")
-    aggregation: Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum"] = Field(
+    aggregation: Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm"] = Field(
         "token-mean", description="how per-token losses become one number"
     )
+    norm_tokens: int | None = Field(
+        None, ge=1, description="divisor of seq-mean-token-sum-norm; null: rollout.max_context_tokens"
+    )
     entropy_coeff: float = Field(0.001, ge=0, description="entropy bonus")
+    kl_coeff: float = Field(0.0, ge=0, description="pull towards the model that the run started from; 0: not loaded")
+    kl_estimator: Literal["k1", "k2", "k3"] = Field("k3", description="estimator of that divergence")
     value_coeff: float = Field(0.5, ge=0, description="weight of the value loss (gae)")
     value_clip: float = Field(0.5, gt=0, description="clip range of the value loss")
 

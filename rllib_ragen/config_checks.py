@@ -24,6 +24,7 @@ def check_config(config: RunConfig) -> RunConfig:
     _check_env(config)
     _check_rollout(config)
     _check_credit(config)
+    _check_learner(config)
     return config
 
 
@@ -121,6 +122,27 @@ def _check_filter(credit: CreditSection) -> None:
         raise ConfigError(
             f"credit.filter_zero_spread=true with credit.dynamic_sampling_rounds={credit.dynamic_sampling_rounds},"
             " which replaces just those groups: allowed is false, or 0 rounds"
+        )
+
+
+def _check_learner(config: RunConfig) -> None:
+    learner = config.learner
+    if learner.norm_tokens is not None and learner.aggregation != "seq-mean-token-sum-norm":
+        raise ConfigError(
+            f"learner.norm_tokens={learner.norm_tokens} with learner.aggregation={learner.aggregation}, which does not"
+            " use it; allowed: null, or learner.aggregation=seq-mean-token-sum-norm"
+        )
+    if learner.lr_schedule == "constant":
+        if learner.decay_iterations is not None:
+            raise ConfigError(
+                f"learner.decay_iterations={learner.decay_iterations} with learner.lr_schedule=constant, which does not"
+                " fall; allowed: null, or learner.lr_schedule=linear or cosine"
+            )
+    elif learner.warmup_iterations >= (learner.decay_iterations or config.iterations):
+        raise ConfigError(
+            f"learner.warmup_iterations={learner.warmup_iterations} leaves nothing of learner.lr_schedule="
+            f"{learner.lr_schedule}; allowed: below {learner.decay_iterations or config.iterations}"
+            f" ({'learner.decay_iterations' if learner.decay_iterations else 'iterations'})"
         )
 
 

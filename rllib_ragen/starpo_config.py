@@ -197,7 +197,7 @@ class StarPOConfig(AlgorithmConfig):
             clip_low: lower clip of the ratio.
             clip_high: upper clip of the ratio.
             clip_dual: dual clip for negative advantages; None: off.
-            aggregation: token-mean, seq-mean-token-mean or seq-mean-token-sum.
+            aggregation: token-mean, seq-mean-token-mean, seq-mean-token-sum or seq-mean-token-sum-norm.
             entropy_coeff: entropy bonus.
             value_coeff: weight of the value loss (gae).
             value_clip: clip range of the value loss.
@@ -252,6 +252,37 @@ class StarPOConfig(AlgorithmConfig):
         """
         return self._set(**{name: value for name, value in locals().items() if name not in ("self", "__class__")})
 
+    def learning(
+        self,
+        *,
+        loss: str = NotProvided,
+        norm_tokens: int | None = NotProvided,
+        tis_cap: float | None = NotProvided,
+        kl_coeff: float = NotProvided,
+        kl_estimator: str = NotProvided,
+        lr_schedule: str = NotProvided,
+        warmup_iterations: int = NotProvided,
+        decay_iterations: int | None = NotProvided,
+        max_skipped_steps: int = NotProvided,
+        gradient_checkpointing: bool = NotProvided,
+    ) -> StarPOConfig:
+        """More of the update than `training` says.
+
+        Args:
+            loss: token (PPO's ratio of each token) or sequence (GSPO's of the whole trajectory; wants clips near 3e-4).
+            norm_tokens: divisor of seq-mean-token-sum-norm; None: max_context_tokens.
+            tis_cap: cap of truncated importance sampling's weights; None: off.
+            kl_coeff: pull towards the model that the run started from; 0: that model is not loaded a second time.
+            kl_estimator: k1, k2 or k3.
+            lr_schedule: constant, linear or cosine.
+            warmup_iterations: updates over which the learning rates rise.
+            decay_iterations: update at which a linear or cosine schedule is at 0.
+            max_skipped_steps: stop after so many non-finite gradients in a row.
+            gradient_checkpointing: compute layers again in the backward pass; changes speed and memory only.
+        """
+        given = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        return self._set(**given)
+
     def update_from_dict(self, config_dict: Mapping[str, Any]) -> StarPOConfig:
         """As AlgorithmConfig's, but unknown keys are refused.
 
@@ -283,6 +314,8 @@ class StarPOConfig(AlgorithmConfig):
         else:
             config.environment(name, env_config=task)
         config._set(**{name: getattr(getattr(run, section), key) for name, (section, key) in ATTRIBUTES.items()})
+        if run.learner.lr_schedule != "constant":
+            config._set(decay_iterations=run.learner.decay_iterations or run.iterations)
         config.seed = run.seed
         return config
 
@@ -362,6 +395,8 @@ class StarPOConfig(AlgorithmConfig):
             # A user's own environment: its config is its own business.
             run = run.model_copy(update={"env": EnvSection()})
         check_config(run)
+        if self.lr_schedule != "constant" and self.decay_iterations is None:
+            raise ConfigError(f"learner.decay_iterations: must be an integer ≥ 1 with lr_schedule={self.lr_schedule}")
         check_model_folder(self.model_path, self.max_context_tokens)
         self.engine_choice()
         if self.is_multi_agent:

@@ -20,8 +20,8 @@ from rllib_ragen.run import parse, plan
 FOLDER = Path(__file__).parents[1] / "tune_configs" / "algorithms"
 ALGORITHMS = algorithm_names()
 ALWAYS_SET = {
-    *("credit.estimator", "credit.normalize", "credit.filter", "credit.dynamic_sampling_rounds"),
-    *("learner.clip_low", "learner.clip_high", "learner.aggregation"),
+    *("credit.estimator", "credit.normalize", "credit.filter", "credit.dynamic_sampling_rounds", "learner.loss"),
+    *("learner.clip_low", "learner.clip_high", "learner.aggregation", "learner.kl_coeff"),
 }
 
 
@@ -32,7 +32,9 @@ def planned(tmp_path: Path, *arguments: str) -> RunConfig:
 
 def test_the_files_are_what_can_be_chosen() -> None:
     assert sorted(path.stem for path in FOLDER.iterdir()) == ALGORITHMS
-    assert {"ppo", "grpo", "dr_grpo", "dapo", "gigpo", "rloo", "reinforce++", "starpo", "starpo_s"} <= set(ALGORITHMS)
+    assert {"ppo", "grpo", "dr_grpo", "dapo", "gspo", "gigpo", "rloo", "reinforce++", "starpo", "starpo_s"} <= set(
+        ALGORITHMS
+    )
 
 
 @pytest.mark.parametrize("env", env_names())
@@ -81,7 +83,7 @@ def test_the_saved_config_holds_the_keys_and_not_the_word(tmp_path: Path) -> Non
     assert saved["credit"]["estimator"] == "gigpo"
 
 
-@pytest.mark.parametrize("name", ["dapo", "ppo", "starpo_s"])
+@pytest.mark.parametrize("name", ["gspo", "dapo", "ppo", "starpo_s"])
 def test_an_algorithm_in_the_estimators_place_is_answered_with_where_it_belongs(name: str) -> None:
     says = rf"credit\.estimator: {name} is a whole algorithm.*--algorithm {name}, .*allowed here: bi_level_gae, dr_grpo"
     with pytest.raises(ConfigError, match=says) as caught:
