@@ -189,6 +189,8 @@ class StarPO(Algorithm):
         failed = [trajectory for trajectory in self._trajectories if trajectory.stop_reason.failed]
         if len(failed) == len(self._trajectories):
             return f"every trajectory failed, the first with: {failed[0].error}"
+        if not any(trajectory.num_reply_tokens for trajectory in self._trajectories):
+            return "no token was sampled: rollout.max_context_tokens leaves no room behind the first prompt"
         return f"filter {self._credit.filter} kept no group, because no group's returns differ"
 
     def _log_costs(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rllib_ragen.credit.scores import reward_spreads
 from rllib_ragen.dynamic_sampling import sample_with_spread
@@ -50,6 +52,19 @@ def test_a_full_batch_and_no_budget_mean_one_round(groups: list[list[float]], ro
     sampler = Sampler(*groups)
     assert sample_with_spread(sampler, 2, rounds)[1] == {"sampling_rounds": 1, "sampled_groups": 2}
     assert sampler.asked == [2]
+
+
+@settings(max_examples=100, deadline=None)
+@given(groups=st.lists(st.sampled_from([LIVE, FLAT]), max_size=20), wanted=st.integers(1, 6), rounds=st.integers(0, 4))
+def test_it_stops_when_full_and_only_then_or_at_the_end_of_its_budget(
+    groups: list[list[float]], wanted: int, rounds: int
+) -> None:
+    sampler = Sampler(*groups)
+    played, metrics = sample_with_spread(sampler, wanted, rounds)
+    live = sum(spread > 0 for spread in reward_spreads(played).values())
+    assert live <= wanted and (live == wanted or len(sampler.asked) == rounds + 1)
+    assert metrics == {"sampling_rounds": len(sampler.asked), "sampled_groups": sum(sampler.asked)}
+    assert sum(sampler.asked) <= wanted * (rounds + 1) and all(sampler.asked)
 
 
 def test_C2_a_failure_is_no_spread() -> None:
