@@ -160,6 +160,7 @@ class StarPOConfig(AlgorithmConfig):
         num_groups: int = NotProvided,
         group_size: int = NotProvided,
         estimator: str = NotProvided,
+        normalize: str = NotProvided,
         lr: float = NotProvided,
         critic_lr: float = NotProvided,
         betas: tuple[float, float] = NotProvided,
@@ -177,7 +178,6 @@ class StarPOConfig(AlgorithmConfig):
         value_coeff: float = NotProvided,
         value_clip: float = NotProvided,
         torch_threads: int | None = NotProvided,
-        **credit: Any,
     ) -> StarPOConfig:
         """Batch, credit and update. Unknown arguments are TypeErrors; RLlib's timestep-oriented ones do not exist.
 
@@ -185,6 +185,7 @@ class StarPOConfig(AlgorithmConfig):
             num_groups: task instances per iteration.
             group_size: trajectories per instance.
             estimator: advantage estimator.
+            normalize: none, or batch (divide advantages by their std over trained tokens).
             lr: actor learning rate.
             critic_lr: value-head learning rate.
             betas: Adam's betas.
@@ -202,15 +203,13 @@ class StarPOConfig(AlgorithmConfig):
             value_coeff: weight of the value loss (gae).
             value_clip: clip range of the value loss.
             torch_threads: threads of torch in each process; None: 1 in actors, one per core in the driver.
-            credit: further arguments of `credit()`.
         """
-        given = {name: value for name, value in locals().items() if name not in ("self", "__class__", "credit")}
-        return self.credit(**credit)._set(**given)
+        given = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        return self._set(**given)
 
     def credit(
         self,
         *,
-        normalize: str = NotProvided,
         gamma: float = NotProvided,
         lam: float = NotProvided,
         turn_gamma: float = NotProvided,
@@ -228,10 +227,9 @@ class StarPOConfig(AlgorithmConfig):
         dynamic_sampling_rounds: int = NotProvided,
         max_empty_updates: int = NotProvided,
     ) -> StarPOConfig:
-        """Raw rewards → filtered groups → advantages per token; the estimator is `training(estimator=…)`.
+        """Raw rewards → filtered groups → advantages per token: more than `training` says.
 
         Args:
-            normalize: none, or batch (divide by the std over trained tokens).
             gamma: discount per token (gae, bi_level_gae, reinforce++).
             lam: GAE lambda (gae, bi_level_gae).
             turn_gamma: discount per turn (bi_level_gae, gigpo, turn_grpo).

@@ -78,7 +78,7 @@ def test_C2_a_failure_is_no_spread() -> None:
 @pytest.mark.usefixtures("local_ray")
 def test_updates_use_exactly_the_groups_with_spread_and_statistics_all(model: Path) -> None:
     algo = digits_config(model, dynamic_sampling_rounds=3, group_size=2, num_groups=8).build_algo()
-    found = set()
+    found: set[str] = set()
     for _ in range(3):
         result = algo.train()["starpo"]
         played = algo.last_trajectories()
