@@ -89,7 +89,8 @@ class StarPOLearner(TorchLearner):
         self._weights_seq_no += 1
         factor = self._set_learning_rates()
         modules = {module_id: self._unwrapped(module_id) for module_id in sorted(self.module.keys())}
-        self._frozen = frozen_logprobs(training_data, modules, self._references, self._settings, self._device)
+        moving = [[row for row in step.rows if self._moves_weights(row)] for step in training_data.steps]
+        self._frozen = frozen_logprobs(moving, modules, self._references, self._settings, self._device)
         reports: dict[str, UpdateReport] = defaultdict(UpdateReport)
         for step in training_data.steps:
             # Sorted: learners that take modules in different orders would wait for each other for ever.
