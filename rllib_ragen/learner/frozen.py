@@ -35,7 +35,8 @@ def frozen_copy(module: LLMRLModule) -> LLMRLModule:
     """The policy as it is now, without critic or gradients."""
     twin = copy.deepcopy(module)
     twin.value_head = None
-    return twin.requires_grad_(False)
+    twin.requires_grad_(False)
+    return twin
 
 
 def frozen_logprobs(

@@ -40,7 +40,8 @@ def token_scores(
     float32.
     """
     chunk = max(1, (chunk_elements or CHUNK_ELEMENTS) // weight.shape[0])
-    return Scores(*_TokenScores.apply(hidden, weight, bias, tokens, head, entropy, dtype or weight.dtype, chunk))
+    arguments = (hidden, weight, bias, tokens, head, entropy, dtype or weight.dtype, chunk)
+    return Scores(*_TokenScores.apply(*arguments))  # type: ignore[no-untyped-call]
 
 
 class _TokenScores(torch.autograd.Function):

@@ -11,10 +11,10 @@ import torch
 from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from benchmarks.learner_peak_memory import PeakMemory
 from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.models import logprobs
 from rllib_ragen.models.recompute import layers_to_recompute, recomputed_layers
-from tests.learner.peak_memory import PeakMemory
 from tests.starpo.build import (
     MODULE,
     digits_config,
@@ -86,7 +86,7 @@ def test_layers_are_recomputed_in_a_learners_pass_only(model: Path) -> None:
     assert len(layers) == 2 and all(isinstance(layer, GradientCheckpointingLayer) for layer in layers)
     calls: list[int] = []
     for k, layer in enumerate(layers):
-        layer.mlp.register_forward_pre_hook(lambda *_, k=k: calls.append(k))
+        layer.get_submodule("mlp").register_forward_pre_hook(lambda *_, k=k: calls.append(k))
     ids = torch.arange(3, 20)[None]
     with recomputed_layers(llm):
         llm(ids).logits.sum().backward()

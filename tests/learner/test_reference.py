@@ -109,7 +109,7 @@ def test_the_term_is_the_hand_computed_one(model: Path) -> None:
     def logprobs(llm: Any) -> torch.Tensor:
         with torch.no_grad():
             logits = llm(torch.from_numpy(row.token_ids.astype(np.int64))[None]).logits[0]
-        return logits.log_softmax(-1)[where - 1, row.token_ids[where]]
+        return torch.as_tensor(logits.log_softmax(-1)[where - 1, row.token_ids[where]])
 
     d = logprobs(learner.module[MODULE].llm) - logprobs(learner._references[MODULE].llm)
     assert update(learner, [row])["kl"] == pytest.approx(float((torch.exp(-d) - 1 + d).mean()), rel=1e-4)
