@@ -3,8 +3,9 @@
     python -m benchmarks.learner_memory --out memory.json
 
 Each way runs in a process of its own on the same random hidden states and output layer, by default 1024 trained tokens
-of a 151,936-token vocabulary at Qwen2.5-0.5B's width. Two numbers each, beyond what inputs and gradients take: growth
-of the process's peak resident memory, and the peak of live tensors as counted operation by operation.
+of a 151,936-token vocabulary (Qwen2.5's) at a small width, which matters little here. Two numbers each, beyond what
+inputs and gradients take: growth of the process's peak resident memory, and the peak of live tensors as counted
+operation by operation.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--tokens", type=int, default=1024, help="trained tokens")
     parser.add_argument("--vocabulary", type=int, default=151_936, help="tokens in the vocabulary")
-    parser.add_argument("--width", type=int, default=896, help="hidden size")
+    parser.add_argument("--width", type=int, default=64, help="hidden size")
     parser.add_argument("--out", type=Path, help="JSON file")
     args = parser.parse_args()
     results: dict[str, Any] = {"tokens": args.tokens, "vocabulary": args.vocabulary, "width": args.width}

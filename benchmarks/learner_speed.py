@@ -60,7 +60,7 @@ def write_smol(folder: Path) -> Path:
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9,
-        num_key_value_heads=3, max_position_embeddings=2048, tie_word_embeddings=True, bos_token_id=None, eos_token_id=2,
+        num_key_value_heads=3, max_position_embeddings=2048, tie_word_embeddings=True, bos_token_id=1, eos_token_id=2,
     )  # fmt: skip
     LlamaForCausalLM(config).save_pretrained(folder)
     AutoTokenizer.from_pretrained(TINY).save_pretrained(folder)
@@ -140,32 +140,32 @@ def speed(label: str, folder: Path, rows: list[TokenRow], repeats: int, microbat
 def outside_costs(iterations: int) -> dict[str, Any]:
     """What an iteration costs outside generation, environments and update: the embedded model's Sokoban, one process.
 
-    Within the rollout's time, generation is the engine's `poll`, environments are their slots' calls (run in place here:
-    threads would overlap with the engine). Medians of CPU seconds over the iterations after the first.
+    Within the rollout's time, generation is the engine's `poll`, and environments are what their threads do. Medians
+    of the process's CPU seconds over the iterations after the first.
     """
     import ray
 
+    from envs.text import TextEnv
     from rllib_ragen.rollout.engines.hf import HFEngine
-    from rllib_ragen.rollout.env_pool import EnvSlot
 
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     spent = dict.fromkeys(("generation", "environments", "update"), 0.0)
 
     def clocked(name: str, function: Any) -> Any:
         def call(*args: Any, **kwargs: Any) -> Any:
-            start = time.process_time()
+            start = time.thread_time()
             try:
                 return function(*args, **kwargs)
             finally:
-                spent[name] += time.process_time() - start
+                spent[name] += time.thread_time() - start
 
         return call
 
     config = StarPOConfig().environment("sokoban").training(torch_threads=1).rollout(engine="hf")
-    config.env_timeout_s = 60.0
     algo = config.build_algo()
     HFEngine.poll = clocked("generation", HFEngine.poll)  # type: ignore[method-assign]
-    EnvSlot.call = clocked("environments", EnvSlot.call)  # type: ignore[method-assign]
+    for name in ("reset", "step"):
+        setattr(TextEnv, name, clocked("environments", getattr(TextEnv, name)))
     learner = algo.learner_group._learner
     learner.update = clocked("update", learner.update)
     found = []
