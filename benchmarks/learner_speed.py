@@ -194,8 +194,8 @@ def main() -> None:
     results: dict[str, Any] = {"speed": [speed("tiny", TINY, make_rows(96, 200, 500, 528), args.repeats, 8192)]}
     if args.large_repeats:
         with tempfile.TemporaryDirectory() as folder:
-            rows = make_rows(4, 200, 300, 49152)
-            results["speed"].append(speed("135M", write_smol(Path(folder)), rows, args.large_repeats, 1200))
+            rows = make_rows(2, 250, 300, 49152)
+            results["speed"].append(speed("135M", write_smol(Path(folder)), rows, args.large_repeats, 600))
     if args.iterations:
         results["iteration"] = outside_costs(args.iterations)
     print(json.dumps(results, indent=2))

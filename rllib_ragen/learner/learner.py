@@ -102,7 +102,7 @@ class StarPOLearner(TorchLearner):
         for module_id, report in reports.items():
             numbers = report.metrics() | {"lr": factor * self.config.lr}
             if module_id not in self._references:
-                numbers["kl"] = math.nan
+                del numbers["kl"]
             for name, value in numbers.items():
                 self.metrics.log_value((module_id, name), value, reduce="mean", window=1)
         self.after_gradient_based_update(timesteps=timesteps or {})

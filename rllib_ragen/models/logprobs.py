@@ -35,7 +35,7 @@ def token_scores(
     """Scores of `tokens` [N] int64 in the states `hidden` [N, H], by an output layer of `weight` [V, H], `bias` [V].
 
     Logits exist for chunks of about `chunk_elements` (default: CHUNK_ELEMENTS) at a time; the backward pass computes
-    them again, unless one chunk holds all. The peak is some three such chunks and the layer's gradient, whatever N is.
+    them again, unless one chunk holds all. The peak is some four such chunks and the layer's gradient, whatever N is.
     Without `entropy` that entry is empty. Products are of type `dtype` (default: the weight's), sums of at least
     float32.
     """
