@@ -55,7 +55,6 @@ LEARNER_METRICS = (
     "num_trained_tokens",
     "skipped_steps",
     "skipped_in_a_row",
-    "kl",
     "lr",
 )
 _SHUFFLE = 4
@@ -82,7 +81,7 @@ class StarPO(Algorithm):
     measure): success, return_mean, turns_mean, valid_ratio, reply_tokens_mean, reply_tokens_per_s, num_failed,
     group_reward_std, num_groups, kept_groups, zero_spread_groups, sampling_rounds, sampled_groups, policy_loss,
     value_loss, entropy, clip_fraction, grad_norm, logprob_gap_mean, logprob_gap_max, num_trained_tokens, skipped_steps,
-    skipped_in_a_row, kl, lr, time_rollout_s, time_update_s, time_sync_s, policy_version.
+    skipped_in_a_row, lr, kl (with a reference), time_rollout_s, time_update_s, time_sync_s, policy_version.
     """
 
     @classmethod
@@ -179,7 +178,8 @@ class StarPO(Algorithm):
         )
         self.metrics.aggregate(self.learner_group.update(training_data=data), key=LEARNER_RESULTS)
         peek = self.metrics.peek((LEARNER_RESULTS, DEFAULT_MODULE_ID), default={}, latest_merged_only=True)
-        self._log({name: float(peek[name]) for name in LEARNER_METRICS})
+        # `kl` is there only with a reference.
+        self._log({name: float(peek[name]) for name in (*LEARNER_METRICS, "kl") if name in peek})
         if peek["skipped_in_a_row"] >= self.config.max_skipped_steps:
             progress.stop_reason = (
                 f"{peek['skipped_in_a_row']:.0f} optimiser steps in a row had gradients that are not finite"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,7 +40,8 @@ class MicroBatch:
     def to(self, device: torch.device) -> MicroBatch:
         """On `device`."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
-        return MicroBatch(**{name: t if t is None else t.to(device, non_blocking=True) for name, t in own.items()})
+        moved: dict[str, Any] = {name: t if t is None else t.to(device, non_blocking=True) for name, t in own.items()}
+        return MicroBatch(**moved)
 
     def with_logprobs(
         self, rows: Sequence[TokenRow], old: Sequence[FloatArray] | None, reference: Sequence[FloatArray] | None

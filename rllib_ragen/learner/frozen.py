@@ -15,7 +15,6 @@ import torch
 
 from rllib_ragen.config import LearnerSection
 from rllib_ragen.learner.batching import microbatches
-from rllib_ragen.learner.training_data import TokenTrainingData
 from rllib_ragen.models.llm_module import LLMRLModule
 from rllib_ragen.types import FloatArray, TokenRow
 
@@ -36,20 +35,21 @@ def frozen_copy(module: LLMRLModule) -> LLMRLModule:
     """The policy as it is now, without critic or gradients."""
     twin = copy.deepcopy(module)
     twin.value_head = None
-    return twin.requires_grad_(False)
+    twin.requires_grad_(False)
+    return twin
 
 
 def frozen_logprobs(
-    data: TokenTrainingData,
+    steps: Sequence[Sequence[TokenRow]],
     modules: Mapping[str, LLMRLModule],
     references: Mapping[str, LLMRLModule],
     settings: LearnerSection,
     device: torch.device,
 ) -> FrozenLogProbs:
-    """All that the objective will ask for; nothing that it will not."""
+    """All that the objective will ask for of the rows of an update's steps; nothing that it will not."""
     found = FrozenLogProbs()
     for module_id, module in modules.items():
-        own = [[row for row in step.rows if row.module_id == module_id] for step in data.steps]
+        own = [[row for row in rows if row.module_id == module_id] for rows in steps]
         if settings.tis_cap is not None:
             later = [row for rows in own[1:] for row in rows]
             found.old |= score_rows(later, module, "logprobs", settings.microbatch_tokens, device)

@@ -89,7 +89,8 @@ class StarPOLearner(TorchLearner):
         self._weights_seq_no += 1
         factor = self._set_learning_rates()
         modules = {module_id: self._unwrapped(module_id) for module_id in sorted(self.module.keys())}
-        self._frozen = frozen_logprobs(training_data, modules, self._references, self._settings, self._device)
+        moving = [[row for row in step.rows if self._moves_weights(row)] for step in training_data.steps]
+        self._frozen = frozen_logprobs(moving, modules, self._references, self._settings, self._device)
         reports: dict[str, UpdateReport] = defaultdict(UpdateReport)
         for step in training_data.steps:
             # Sorted: learners that take modules in different orders would wait for each other for ever.
@@ -101,7 +102,7 @@ class StarPOLearner(TorchLearner):
         for module_id, report in reports.items():
             numbers = report.metrics() | {"lr": factor * self.config.lr}
             if module_id not in self._references:
-                numbers["kl"] = math.nan
+                del numbers["kl"]
             for name, value in numbers.items():
                 self.metrics.log_value((module_id, name), value, reduce="mean", window=1)
         self.after_gradient_based_update(timesteps=timesteps or {})

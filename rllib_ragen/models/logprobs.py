@@ -30,16 +30,18 @@ def token_scores(
     *,
     entropy: bool = True,
     dtype: torch.dtype | None = None,
-    chunk_elements: int = CHUNK_ELEMENTS,
+    chunk_elements: int | None = None,
 ) -> Scores:
     """Scores of `tokens` [N] int64 in the states `hidden` [N, H], by an output layer of `weight` [V, H], `bias` [V].
 
-    Logits exist for chunks of about `chunk_elements` at a time; the backward pass computes them again, unless one
-    chunk holds all. The peak is some three such chunks and the layer's gradient, whatever N is. Without `entropy`
-    that entry is empty. Products are of type `dtype` (default: the weight's), sums of at least float32.
+    Logits exist for chunks of about `chunk_elements` (default: CHUNK_ELEMENTS) at a time; the backward pass computes
+    them again, unless one chunk holds all. The peak is some four such chunks and the layer's gradient, whatever N is.
+    Without `entropy` that entry is empty. Products are of type `dtype` (default: the weight's), sums of at least
+    float32.
     """
-    chunk = max(1, chunk_elements // weight.shape[0])
-    return Scores(*_TokenScores.apply(hidden, weight, bias, tokens, head, entropy, dtype or weight.dtype, chunk))
+    chunk = max(1, (chunk_elements or CHUNK_ELEMENTS) // weight.shape[0])
+    arguments = (hidden, weight, bias, tokens, head, entropy, dtype or weight.dtype, chunk)
+    return Scores(*_TokenScores.apply(*arguments))  # type: ignore[no-untyped-call]
 
 
 class _TokenScores(torch.autograd.Function):

@@ -8,9 +8,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, Gemma2Config, GraniteConfig, LlamaConfig, PhiConfig, PreTrainedModel
 
+from benchmarks.learner_peak_memory import PeakMemory
 from rllib_ragen.models.head import Head, check_head
 from rllib_ragen.models.logprobs import token_scores
-from tests.learner.peak_memory import PeakMemory
 
 HEADS = {
     "plain": Head(),
@@ -58,8 +58,8 @@ def test_values_and_gradients_are_the_plain_ones_whatever_the_chunk(name: str, c
 def test_gradients_agree_with_finite_differences(name: str) -> None:
     hidden, weight, bias, tokens = random_case(size=4, vocabulary=5)
 
-    def scores(*inputs: torch.Tensor) -> Any:
-        return tuple(token_scores(*inputs, tokens, HEADS[name], chunk_elements=15))
+    def scores(hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> Any:
+        return tuple(token_scores(hidden, weight, bias, tokens, HEADS[name], chunk_elements=15))
 
     torch.autograd.gradcheck(scores, (hidden, weight, bias))
 

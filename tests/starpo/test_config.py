@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,7 +93,7 @@ def test_unknown_arguments_and_keys_are_refused() -> None:
         ({"tis_cap": 0}, r"learner\.tis_cap: must be a number > 0, or null"),
     ],
 )
-def test_nonsense_in_training_is_refused(model: Path, settings: dict[str, object], message: str) -> None:
+def test_nonsense_in_training_is_refused(model: Path, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         digits_config(model, **settings).validate()
 

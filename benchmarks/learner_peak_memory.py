@@ -17,7 +17,7 @@ class PeakMemory(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.now = self.peak = self.largest = 0
         self._known: set[int] = set()
 
@@ -44,4 +44,4 @@ class PeakMemory(TorchDispatchMode):
 
 
 def _key(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    return int(tensor.untyped_storage()._cdata)
