@@ -19,6 +19,7 @@ from envs.spaces import AnyText
 from rllib_ragen.config import CreditSection, EnvSection, LearnerSection, RunConfig, Section
 from rllib_ragen.config_checks import ConfigError, check_config
 from rllib_ragen.config_errors import sentence
+from rllib_ragen.config_load import algorithm_preset, flatten
 from rllib_ragen.credit.registry import make_estimator
 from rllib_ragen.models.folder import check_model_folder, model_folder
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
@@ -206,6 +207,18 @@ class StarPOConfig(AlgorithmConfig):
         """
         given = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         return self._set(**given)
+
+    def algorithm(self, name: str) -> StarPOConfig:
+        """Sets estimator, filter and loss by one word (docs/algorithms.md): starpo_s, ppo, grpo, dapo …
+
+        Setters that come later win.
+
+        Raises:
+            ConfigError: unknown algorithm.
+        """
+        said = flatten(algorithm_preset(name))
+        keys = {attribute: f"{section}.{key}" for attribute, (section, key) in ATTRIBUTES.items()}
+        return self._set(**{attribute: said[key] for attribute, key in keys.items() if key in said})
 
     def credit(
         self,

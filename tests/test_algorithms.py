@@ -16,6 +16,7 @@ from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import algorithm_preset, build_config, flatten, parse_assignments, preset, read_yaml
 from rllib_ragen.presets import algorithm_names
 from rllib_ragen.run import parse, plan
+from rllib_ragen.starpo_config import StarPOConfig
 
 FOLDER = Path(__file__).parents[1] / "tune_configs" / "algorithms"
 ALGORITHMS = algorithm_names()
@@ -57,6 +58,13 @@ def test_an_algorithm_means_the_same_whatever_lies_beneath_and_leaves_the_rest_a
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_file_is_a_config_of_its_own(name: str) -> None:
     assert build_config(read_yaml(FOLDER / f"{name}.yaml")) == build_config(algorithm_preset(name))
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_python_says_it_in_one_word_too_and_later_setters_win(name: str) -> None:
+    config = StarPOConfig().algorithm(name)
+    assert config.to_run_config() == build_config(algorithm_preset(name))
+    assert config.training(clip_high=0.5).to_run_config().learner.clip_high == 0.5
 
 
 def test_environment_then_algorithm_then_flags_then_set(tmp_path: Path) -> None:
