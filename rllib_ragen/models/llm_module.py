@@ -168,7 +168,7 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
     def _hidden(self, input_ids: Tensor, recompute: bool) -> Tensor:
         """[B, T, H] what the output layer would see."""
         layers = recomputed_layers(self.llm) if recompute else nullcontext()
-        with self._output_layer_sees(slice(0)) as hidden, layers, self._autocast(input_ids.device):
+        with self._output_layer_sees(slice(0)) as hidden, layers, self.autocast(input_ids.device):
             self.llm(input_ids=input_ids, use_cache=False)
         return hidden[0]
 
@@ -192,7 +192,8 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
             logits = self.llm(input_ids=torch.tensor([[0, 1, 2]]), use_cache=False).logits
         check_head(self.llm, hidden[0], logits)
 
-    def _autocast(self, device: torch.device) -> torch.autocast:
+    def autocast(self, device: torch.device) -> torch.autocast:
+        """bfloat16 activations on float32 weights, where that is what the settings say."""
         half = self.dtype == torch.bfloat16 and not self.inference_only
         return torch.autocast(device.type, torch.bfloat16, enabled=half)
 
