@@ -18,7 +18,7 @@ _CURVES = {
     "rollout": ("success", "return_mean", "turns_mean", "valid_ratio", "reply_tokens_mean", "num_failed"),
     "groups": ("group_reward_std", "kept_groups", "num_groups", "zero_spread_groups"),
     "learner": ("policy_loss", "value_loss", "entropy", "clip_fraction", "grad_norm"),
-    "engine": ("logprob_gap_mean", "logprob_gap_max", "reply_tokens_per_s", "prefix_hit_rate"),
+    "engine": ("logprob_gap_mean", "logprob_gap_max", "logprob_gap_k3", "reply_tokens_per_s", "prefix_hit_rate"),
 }
 _PREFIXES = {name: prefix for prefix, names in _CURVES.items() for name in names}
 

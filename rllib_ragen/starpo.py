@@ -53,6 +53,7 @@ LEARNER_METRICS = (
     "grad_norm",
     "logprob_gap_mean",
     "logprob_gap_max",
+    "logprob_gap_k3",
     "num_trained_tokens",
     "skipped_steps",
     "skipped_in_a_row",
@@ -93,11 +94,12 @@ class StarPO(Algorithm):
     """Trains an LLM agent on text environments.
 
     `train()` returns RLlib's result dict; what matters is flat under `starpo` (NaN where there was nothing to
-    measure): success, return_mean, turns_mean, valid_ratio, reply_tokens_mean, reply_tokens_per_s, num_failed,
-    group_reward_std, num_groups, kept_groups, zero_spread_groups, sampling_rounds, sampled_groups, policy_loss,
-    value_loss, entropy, clip_fraction, grad_norm, logprob_gap_mean, logprob_gap_max, num_trained_tokens, skipped_steps,
-    skipped_in_a_row, lr, kl (with a reference), policy_version, policy_lag, time_rollout_s, time_update_s, time_sync_s,
-    learner_idle_share, runner_idle_share; with rollout.overlap also time_wait_s.
+    measure): success, return_mean, turns_mean, valid_ratio, reply_tokens_mean, reply_tokens_per_s, prefix_hit_rate,
+    num_failed, group_reward_std, num_groups, kept_groups, zero_spread_groups, sampling_rounds, sampled_groups,
+    policy_loss, value_loss, entropy, clip_fraction, grad_norm, logprob_gap_mean, logprob_gap_max, logprob_gap_k3,
+    num_trained_tokens, skipped_steps, skipped_in_a_row, lr, kl (with a reference), policy_version, policy_lag,
+    time_rollout_s, time_update_s, time_sync_s, learner_idle_share, runner_idle_share; with rollout.overlap also
+    time_wait_s.
 
     With `rollout.overlap` the next batch is sampled while this one is learnt from: its weights are one update old,
     and every trajectory is of one version. Without it the batch is always of the newest weights.

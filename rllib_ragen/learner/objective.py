@@ -16,7 +16,7 @@ from rllib_ragen.learner.losses.sequence import sequence_log_ratio
 from rllib_ragen.learner.losses.value import value_loss
 from rllib_ragen.models.llm_module import TokenOutputs
 
-SUMS = ("policy_loss", "value_loss", "entropy", "clipped", "tokens", "gap", "kl")
+SUMS = ("policy_loss", "value_loss", "entropy", "clipped", "tokens", "gap", "gap_k3", "kl")
 """Entries of `Objective.sums`, each a sum over trained tokens (the losses with their scales)."""
 
 
@@ -53,8 +53,9 @@ def objective(outputs: TokenOutputs, batch: MicroBatch, config: LearnerSection) 
         errors = value_loss(outputs["values"], batch.old_values, batch.returns, config.value_clip)
         critic = (batch.scale * errors).sum()
         loss = loss + config.value_coeff * critic
-    gap = (outputs["logprobs"].detach() - batch.behaviour_logprobs).abs()
-    numbers = [policy, critic, entropy.sum(), clipped.sum(), torch.tensor(len(gap)), gap.sum(), kl]
+    difference = outputs["logprobs"].detach() - batch.behaviour_logprobs
+    gap, k3 = difference.abs(), torch.expm1(difference) - difference
+    numbers = [policy, critic, entropy.sum(), clipped.sum(), torch.tensor(len(gap)), gap.sum(), k3.sum(), kl]
     sums = torch.stack([number.detach().to(gap.device, torch.float64) for number in numbers])
     return Objective(loss, sums, gap.max() if len(gap) else gap.new_zeros(()))
 

@@ -60,8 +60,9 @@ class UpdateReport:
         """Means over tokens (entropy, clip_fraction, kl), over steps (losses, norms), and of the first step (gaps).
 
         Only in the first step are the weights still those that sampled: its gap is what sampler and learner disagree
-        by, later ones are the policy's own movement. The loss metrics are the sums that were minimised. Rows without
-        any gradient are not computed, and so not counted.
+        by, later ones are the policy's own movement; logprob_gap_k3 estimates KL(sampler ‖ learner) in nats per token.
+        The loss metrics are the sums that were minimised. Rows without any gradient are not computed, and so not
+        counted.
         """
         tokens = sum(step["tokens"] for step in self.steps) or math.nan
         first = self.steps[0]
@@ -74,6 +75,7 @@ class UpdateReport:
             "grad_norm": norms.pop("policy_grad_norm", math.nan),
             "logprob_gap_mean": first["gap"] / (first["tokens"] or math.nan),
             "logprob_gap_max": self.first_largest_gap,
+            "logprob_gap_k3": first["gap_k3"] / (first["tokens"] or math.nan),
             "num_trained_tokens": sum(step["tokens"] for step in self.steps),
             "skipped_steps": float(self.skipped_steps),
             "skipped_in_a_row": float(self.most_skipped_in_a_row),
