@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -25,11 +26,15 @@ from rllib_ragen.config import RunConfig
 from rllib_ragen.credit.filters import filter_groups
 from rllib_ragen.credit.registry import make_estimator
 from rllib_ragen.credit.rows import to_rows
+from rllib_ragen.diagnostics.probe import is_due, probe, probe_metric_names
+from rllib_ragen.diagnostics.replies import reply_statistics
+from rllib_ragen.diagnostics.scorer import score_on_learners
 from rllib_ragen.learner.calls import on_every_learner
 from rllib_ragen.learner.critic import critic_values
 from rllib_ragen.learner.training_data import TokenTrainingData
 from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.wire import from_wire, to_wire
+from rllib_ragen.rollout.chat import ChatFormat
 from rllib_ragen.rollout.collect import EpisodeSpec
 from rllib_ragen.rollout.dispatch import play_on_runners
 from rllib_ragen.rollout.episodes import to_trajectory
@@ -52,7 +57,7 @@ LEARNER_METRICS = (
     "num_trained_tokens",
     "skipped_steps",
 )
-_SHUFFLE = 4
+_SHUFFLE, _PROBE = 4, 5
 logger = logging.getLogger(__name__)
 
 
@@ -67,6 +72,8 @@ class Progress:
     num_turns: int = 0
     num_reply_tokens: int = 0
     stop_reason: str = ""
+    std_ema: dict[str, float] = field(default_factory=dict)
+    """Running means of the information diagnostics."""
 
 
 class StarPO(Algorithm):
@@ -91,6 +98,7 @@ class StarPO(Algorithm):
         self._trajectories: list[Trajectory] = []
         self._times: dict[str, float] = {}
         self._credit = self.config.credit_section()
+        self._diagnostics = self.config.diagnostics_section()
         self._estimator = make_estimator(self._credit)
         if self.config.shares_module:
             self.env_runner.attach(self.learner_group._learner.module[DEFAULT_MODULE_ID])
@@ -103,7 +111,9 @@ class StarPO(Algorithm):
             self._trajectories = self._sample(self._next_specs())
         alive = [trajectory for trajectory in self._trajectories if not trajectory.stop_reason.failed]
         filtered = filter_groups(alive, self._credit)
-        self._log(rollout_statistics(self._trajectories) | filtered.metrics)
+        self._log(rollout_statistics(self._trajectories) | reply_statistics(alive) | filtered.metrics)
+        with self._timed("diagnostics"):
+            self._log(self._probe(alive))
 
         with self._timed("update"):
             values = self._critic_values(filtered.kept) if self._estimator.needs_values else None
@@ -141,6 +151,25 @@ class StarPO(Algorithm):
         if count:
             self.metrics.aggregate(metrics, key=ENV_RUNNER_RESULTS)
         return [to_trajectory(episode) for episode in episodes]
+
+    def _probe(self, alive: Sequence[Trajectory]) -> dict[str, float]:
+        """What reasoning depends on, if this iteration is one to measure it; else NaN."""
+        progress = self._progress
+        if not is_due(self._diagnostics, progress.iteration):
+            return dict.fromkeys(probe_metric_names(), float("nan"))
+        metrics, progress.std_ema = probe(
+            alive,
+            self._diagnostics,
+            score=partial(score_on_learners, self.learner_group, DEFAULT_MODULE_ID),
+            decode=self._chat.reply_text,
+            seed=[_PROBE, self.config.seed, progress.iteration],
+            std_ema=progress.std_ema,
+        )
+        return metrics
+
+    @cached_property
+    def _chat(self) -> ChatFormat:
+        return ChatFormat.from_folder(self.config.model_folder)
 
     def _critic_values(self, trajectories: Sequence[Trajectory]) -> list[FloatArray]:
         return critic_values(self.learner_group, trajectories)

@@ -16,18 +16,23 @@ from ray.tune.registry import _global_registry, register_env
 
 from envs.registry import check_env_name, env_names, gym_id, make_text_env
 from envs.spaces import AnyText
-from rllib_ragen.config import CreditSection, EnvSection, LearnerSection, RunConfig, Section
+from rllib_ragen.config import CreditSection, DiagnosticsSection, EnvSection, LearnerSection, RunConfig, Section
 from rllib_ragen.config_checks import ConfigError, check_config
 from rllib_ragen.config_errors import sentence
 from rllib_ragen.credit.registry import make_estimator
 from rllib_ragen.models.folder import check_model_folder, model_folder
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
 
-_RENAMED = {("model", "path"): "model_path", ("rollout", "timeout_s"): "sample_timeout_s"}
+_RENAMED = {
+    ("model", "path"): "model_path",
+    ("rollout", "timeout_s"): "sample_timeout_s",
+    ("diagnostics", "interval"): "diagnostics_interval",
+    ("diagnostics", "num_prompts"): "diagnostics_num_prompts",
+}
 _SECTIONS: dict[str, type[Section]] = {
     name: field.annotation
     for name, field in RunConfig.model_fields.items()
-    if name in ("model", "rollout", "credit", "learner") and isinstance(field.annotation, type)
+    if name in ("model", "rollout", "credit", "learner", "diagnostics") and isinstance(field.annotation, type)
 }
 ATTRIBUTES: dict[str, tuple[str, str]] = {
     _RENAMED.get((section, key), key): (section, key) for section, cls in _SECTIONS.items() for key in cls.model_fields
@@ -221,6 +226,25 @@ class StarPOConfig(AlgorithmConfig):
         given = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         return self._set(**given)
 
+    def diagnostics(
+        self,
+        *,
+        diagnostics_interval: int = NotProvided,
+        diagnostics_num_prompts: int = NotProvided,
+        high_entropy: float = NotProvided,
+        high_information: float = NotProvided,
+    ) -> StarPOConfig:
+        """How often it is measured how much reasoning depends on the prompt (docs/diagnostics.md).
+
+        Args:
+            diagnostics_interval: iterations between measurements; 0: none.
+            diagnostics_num_prompts: thoughts of one measurement, each scored after every prompt.
+            high_entropy: nats per token from which H(Z|X) counts as high.
+            high_information: share of H(X) from which I(X;Z) counts as high.
+        """
+        given = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        return self._set(**given)
+
     def update_from_dict(self, config_dict: Mapping[str, Any]) -> StarPOConfig:
         """As AlgorithmConfig's, but unknown keys are refused.
 
@@ -279,6 +303,10 @@ class StarPOConfig(AlgorithmConfig):
     def learner_section(self) -> LearnerSection:
         """The settings of the update."""
         return self.to_run_config().learner
+
+    def diagnostics_section(self) -> DiagnosticsSection:
+        """The settings of the information diagnostics."""
+        return self.to_run_config().diagnostics
 
     # --- derived ----------------------------------------------------------------------------------------------------
 

@@ -95,7 +95,7 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         """
         # A state is the position before the token that is sampled in it.
         states = trained[:, 1:]
-        with self._project_only(states) as hidden, self._autocast(input_ids.device):
+        with self._project_only(states) as hidden, self.autocast(input_ids.device):
             logits = self.llm(input_ids=input_ids, use_cache=False).logits
         logp = torch.log_softmax(logits.float() / self.model_config["temperature"], -1)
         outputs = TokenOutputs(logprobs=logp.gather(-1, input_ids[:, 1:][states][:, None])[:, 0])
@@ -155,7 +155,8 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         finally:
             handle.remove()
 
-    def _autocast(self, device: torch.device) -> torch.autocast:
+    def autocast(self, device: torch.device) -> torch.autocast:
+        """bfloat16 activations on float32 weights, where that is what the settings say."""
         half = self.dtype == torch.bfloat16 and not self.inference_only
         return torch.autocast(device.type, torch.bfloat16, enabled=half)
 
