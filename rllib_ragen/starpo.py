@@ -96,6 +96,7 @@ class StarPO(Algorithm):
         super().setup(config)
         self._progress = Progress()
         self._trajectories: list[Trajectory] = []
+        self._advantages: dict[int, FloatArray] = {}
         self._times: dict[str, float] = {}
         self._credit = self.config.credit_section()
         self._diagnostics = self.config.diagnostics_section()
@@ -119,6 +120,8 @@ class StarPO(Algorithm):
             values = self._critic_values(filtered.kept) if self._estimator.needs_values else None
             credits = self._estimator(filtered.kept, values)
             rows = to_rows(filtered.kept, credits, values, self._credit.normalize)
+            learnt = [trajectory for trajectory in filtered.kept if trajectory.num_reply_tokens]
+            self._advantages = {id(t): row.advantages for t, row in zip(learnt, rows, strict=True)}
             self._update(rows)
         with self._timed("sync"):
             if rows:
@@ -246,6 +249,10 @@ class StarPO(Algorithm):
     def last_trajectories(self) -> list[Trajectory]:
         """What the last iteration sampled, failed ones too, in groups."""
         return self._trajectories
+
+    def last_advantages(self) -> list[FloatArray | None]:
+        """Of each of `last_trajectories()`, [num_tokens]: its advantages in the update; None if it was left out."""
+        return [self._advantages.get(id(trajectory)) for trajectory in self._trajectories]
 
     @property
     def stop_reason(self) -> str | None:

@@ -154,20 +154,25 @@ def sampled(count: int) -> list[Trajectory]:
 def test_a_resumed_log_forgets_what_will_be_done_again(tmp_path: Path) -> None:
     log = RunLog(tmp_path)
     for iteration in (1, 2, 3):
-        log.train(iteration, 10.0 * iteration, {"success": iteration / 10}, sampled(12))
+        log.train(iteration, 10.0 * iteration, {"success": iteration / 10}, sampled(12), [None] * 12)
+        log.alarm({"iteration": iteration, "alarm": "repetition", "mode": "warn", "message": "!!!!"})
         log.evaluation(iteration, "val", True, {"success": 0.5})
     log.close()
     with (tmp_path / "progress.jsonl").open("a") as file:
         file.write('{"iteration": 4, "succ')  # the machine went down here
     again = RunLog(tmp_path, resumed_at=2)
     assert [r["iteration"] for r in again.rows()] == [1, 1, 2, 2]
-    again.train(3, 30.0, {"success": 0.9, "entropy": 0.1}, [])
+    again.train(3, 30.0, {"success": 0.9, "entropy": 0.1}, [], [])
     again.close()
     assert (tmp_path / "progress.csv").read_text().splitlines() == [
         "iteration,time_s,success,entropy", "1,10.0,0.1,", "2,20.0,0.2,", "3,30.0,0.9,0.1",
     ]  # fmt: skip
     stored = [json.loads(line) for line in (tmp_path / "trajectories.jsonl").read_text().splitlines()]
-    assert [(r["iteration"], r["group_id"]) for r in stored] == [(i, f"group {g}") for i in (1, 2) for g in range(4)]
+    assert [(r["iteration"], r["group_id"], r["member"]) for r in stored] == [
+        (i, f"group {group}", member) for i in (1, 2) for group, member in [(0, 0), (0, 1), (1, 0), (2, 0), (3, 0)]
+    ]
+    told = [json.loads(line) for line in (tmp_path / "alarms.jsonl").read_text().splitlines()]
+    assert [alarm["iteration"] for alarm in told] == [1, 2]
 
 
 def test_nothing_measured_is_null() -> None:
