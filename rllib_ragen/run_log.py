@@ -53,7 +53,7 @@ class RunLog:
         """All rows so far."""
         if not self._progress.exists():
             return []
-        return [json.loads(line) for line in self._progress.read_text(encoding="utf-8").splitlines()]
+        return [json.loads(line) for line in self._progress.open(encoding="utf-8")]
 
     def train(
         self,
@@ -130,11 +130,11 @@ def _rewrite(path: Path, keep: Callable[[Row], bool]) -> None:
     if not path.exists():
         return
     kept = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.open(encoding="utf-8"):  # splitlines() would also split at a reply's U+2028
         try:
             row = json.loads(line)
         except json.JSONDecodeError:
             continue
         if keep(row):
-            kept.append(line + "\n")
+            kept.append(line)
     path.write_text("".join(kept), encoding="utf-8")

@@ -23,7 +23,7 @@ from rllib_ragen.interrupt import Interrupt
 from rllib_ragen.results import Evaluation, results_table, validation_line
 from rllib_ragen.run_folder import RunFolder
 from rllib_ragen.run_log import RunLog, measured
-from rllib_ragen.types import Trajectory
+from rllib_ragen.types import StopReason, Trajectory
 
 METRICS = {
     "success": 0.414, "return_mean": 2.31, "group_reward_std": 1.92, "kept_groups": 28.0, "num_groups": 32.0,
@@ -173,6 +173,17 @@ def test_a_resumed_log_forgets_what_will_be_done_again(tmp_path: Path) -> None:
     ]
     told = [json.loads(line) for line in (tmp_path / "alarms.jsonl").read_text().splitlines()]
     assert [alarm["iteration"] for alarm in told] == [1, 2]
+
+
+def test_a_resumed_log_keeps_replies_with_unusual_line_ends(tmp_path: Path) -> None:
+    said = "a\u2028b\u2029c\x85d\ne\x0cf"
+    played = Trajectory("g", 0, 0, stop_reason=StopReason.ENV_ERROR, error=said)
+    log = RunLog(tmp_path)
+    log.train(1, 1.0, {"success": 0.0}, [played], [None])
+    log.close()
+    RunLog(tmp_path, resumed_at=1).close()
+    (record,) = [json.loads(line) for line in (tmp_path / "trajectories.jsonl").read_text().split("\n") if line]
+    assert record["error"] == said
 
 
 def test_nothing_measured_is_null() -> None:
