@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import GemmaConfig, LlamaConfig, MistralConfig, PretrainedConfig, Qwen3Config
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+from transformers import AutoModelForCausalLM, GemmaConfig, LlamaConfig, MistralConfig, PretrainedConfig, Qwen3Config
 
+from envs.spaces import AnyText
 from rllib_ragen.diagnostics.scorer import score_thoughts
 from rllib_ragen.models.llm_module import LLMRLModule
 from rllib_ragen.types import IntArray
@@ -34,12 +36,14 @@ CONFIGS: dict[str, PretrainedConfig] = {
 
 
 def make_module(folder: Path, config: PretrainedConfig, **settings: Any) -> LLMRLModule:
-    from transformers import AutoModelForCausalLM
-
     torch.manual_seed(3)
     AutoModelForCausalLM.from_config(config).save_pretrained(folder)
     defaults = {"dtype": "float32", "temperature": 0.7, "value_head": False, "grouped_attention": True}
-    return LLMRLModule(model_config={"path": str(folder), **defaults, **settings}, inference_only=False)
+    model_config = {"path": str(folder), **defaults, **settings}
+    spec = RLModuleSpec(LLMRLModule, AnyText(10), AnyText(10), inference_only=False, model_config=model_config)
+    module = spec.build()
+    assert isinstance(module, LLMRLModule)
+    return module
 
 
 def sequences(count: int, low: int, high: int, seed: int) -> list[IntArray]:
