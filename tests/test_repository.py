@@ -87,7 +87,7 @@ def test_nothing_unpickles_evaluates_or_trusts_code() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("command", ["run", "evaluate"])
+@pytest.mark.parametrize("command", ["run", "evaluate", "play"])
 def test_help_is_there_before_ray_and_torch_are(command: str) -> None:
     code = (
         f"import sys; from rllib_ragen.{command} import main\n"
