@@ -15,7 +15,6 @@ import numpy as np
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.collections import PathCollection
 from matplotlib.ticker import MaxNLocator
 
 from rllib_ragen.report.data import Series
@@ -108,9 +107,8 @@ def map_chart(
     with _axes(width=4.3, height=3.3) as (axes, done):
         for label, (colour, x, y) in points.items():
             axes.plot(x, y, color=SERIES[colour % len(SERIES)], linewidth=0.8, alpha=0.5)
-            dots: PathCollection = axes.scatter(
-                x, y, s=26, color=SERIES[colour % len(SERIES)], label=label, alpha=np.linspace(0.25, 1, len(x))
-            )
+            dots = axes.scatter(x, y, s=26, color=SERIES[colour % len(SERIES)], label=label)
+            dots.set_alpha(np.linspace(0.25, 1, len(x)))
             dots.set_linewidth(0)
         axes.axvline(x_limit, color=INK, linewidth=0.8, linestyle=(0, (2, 3)))
         axes.axhline(y_limit, color=INK, linewidth=0.8, linestyle=(0, (2, 3)))

@@ -24,7 +24,8 @@ _OF_ONE_RUN = {
     *("seed", "name", "results_dir", "iterations", "time_limit_s"),
     *("checkpoint_interval", "keep_checkpoints", "learner.torch_threads"),
 }
-"""Keys in which runs of one group may differ: they do not change what an iteration does."""
+_WATCHING = ("eval.", "diagnostics.", "alarms.")
+"""Keys, and beginnings of keys, in which runs of one group may differ: they do not change what is learnt."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,8 @@ def read_run(path: Path) -> Run:
 def group_runs(runs: Sequence[Run]) -> list[Group]:
     """Runs of the same config but for the seed together, in order of first appearance."""
     settings = [
-        {k: v for k, v in flatten(r.config.model_dump(mode="json")).items() if k not in _OF_ONE_RUN} for r in runs
+        {key: value for key, value in one.items() if key not in _OF_ONE_RUN and not key.startswith(_WATCHING)}
+        for one in (flatten(run.config.model_dump(mode="json")) for run in runs)
     ]
     keys = [json.dumps(setting, sort_keys=True) for setting in settings]
     differing = sorted({key for s in settings for key in s if any(other.get(key) != s[key] for other in settings)})

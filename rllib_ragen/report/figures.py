@@ -75,8 +75,7 @@ def success_figure(groups: Sequence[Group]) -> Figure | None:
         for style, (greedy, way) in enumerate([(False, "T = 1"), (True, "greedy")]):
             curves = [curve for run in group.runs if len((curve := run.success("val", greedy))[0])]
             if curves:
-                label = way if len(groups) == 1 else f"{group.label}, {way}"
-                lines.append(Line(label, colour, style, curves, aligned(curves)))
+                lines.append(Line(way if colour == 0 else "", colour, style, curves, aligned(curves)))
     if not lines:
         return None
     note = "Validation instances, never trained on. Band: ± std over the runs of a group (seeds), not over instances."
@@ -121,6 +120,7 @@ def regime_figures(groups: Sequence[Group]) -> list[Figure]:
     return figures
 
 
+_PARTS = ("rollout", "update", "diagnostics", "sync")
 _MAP_METRICS = ("conditional_entropy_token", "information_share")
 
 
@@ -149,12 +149,14 @@ def timing_figures(groups: Sequence[Group]) -> list[Figure]:
 
 def references(groups: Sequence[Group]) -> dict[str, float]:
     """Floor and ceiling in percent, if all runs have the same."""
-    found = {run.baselines and (run.baselines.random, run.baselines.blind, run.baselines.best)
-             for group in groups for run in group.runs}  # fmt: skip
+    found = {_scale(run) for group in groups for run in group.runs}
     only = found.pop()
-    if found or only is None:
-        return {}
-    return dict(zip(("random", "best blind plan", "best possible"), (100 * value for value in only), strict=True))
+    return {} if found or only is None else dict(zip(("random", "best blind plan", "best possible"), only, strict=True))
+
+
+def _scale(run: Run) -> tuple[float, float, float] | None:
+    known = run.baselines
+    return None if known is None else (100 * known.random, 100 * known.blind, 100 * known.best)
 
 
 def _lines(groups: Sequence[Group], metrics: dict[str, str], scale: float = 1) -> list[Line]:
@@ -163,13 +165,12 @@ def _lines(groups: Sequence[Group], metrics: dict[str, str], scale: float = 1) -
         for style, (metric, label) in enumerate(metrics.items()):
             curves = [(x, scale * y) for run in group.runs for x, y in [run.series(metric)] if len(x)]
             if curves:
-                # Colours are told apart at the top of the page: one entry per metric is enough.
+                # The page's colour key tells groups apart: one entry per metric is enough.
                 lines.append(Line(label if colour == 0 else "", colour, style, curves, aligned(curves)))
     return lines
 
 
 def _times(run: Run) -> tuple[Series, dict[str, Series]]:
-    names = [n for n in run.rows[-1] if n.startswith("time_") and n != "time_s"] if run.rows else []
-    rows = [row for row in run.rows if all(row.get(name) is not None for name in names)] if names else []
-    layers = {n.removeprefix("time_").removesuffix("_s"): np.array([row[n] for row in rows]) for n in names}
+    rows = [row for row in run.rows if row.get("time_rollout_s") is not None]
+    layers = {part: np.array([row.get(f"time_{part}_s") or 0.0 for row in rows]) for part in _PARTS}
     return np.array([row["iteration"] for row in rows], np.float64), layers

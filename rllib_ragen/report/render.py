@@ -67,6 +67,7 @@ def render(runs: Sequence[Run], max_trajectories: int) -> str:
         result_heads=[f"{split}, {'greedy' if greedy else 'T = 1'}" for split, greedy in kinds],
         result_rows=[_result(run, colour, kinds) for colour, group in enumerate(groups) for run in group.runs],
         group_rows=[_spread(g, colour, kinds) for colour, g in enumerate(groups) if len(g.runs) > 1],
+        colours=_colours(groups) if len(groups) > 1 else [],
         scale=" ".join(dict.fromkeys(f"{scale_line(run.baselines)}." for run in ordered)),
         trajectories_note=_note(data),
         configs=[{"name": run.name, "text": _config_text(run)} for run in ordered],
@@ -143,6 +144,15 @@ def _spread(group: Group, colour: int, kinds: Sequence[tuple[str, bool]]) -> dic
         last = [100 * found[-1].success for run in group.runs if (found := _of_kind(run, *kind))]
         cells.append(f"{np.mean(last):.1f} ± {np.std(last, ddof=1):.1f} %" if len(last) > 1 else "")
     return {"label": group.label, "colour": colour % 8, "count": len(group.runs), "cells": cells}
+
+
+def _colours(groups: Sequence[Group]) -> list[dict[str, Any]]:
+    """The key to the colours of all charts."""
+    sizes = [f"{len(group.runs)} seeds" if len(group.runs) > 1 else group.runs[0].name for group in groups]
+    return [
+        {"number": number % 8, "label": group.label, "count": size}
+        for number, (group, size) in enumerate(zip(groups, sizes, strict=True))
+    ]
 
 
 def _note(data: Sequence[dict[str, Any]]) -> str:

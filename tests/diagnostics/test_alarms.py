@@ -47,7 +47,7 @@ def fired(rows: Iterable[Row], **modes: Any) -> list[tuple[int, str]]:
 
 
 def noisy(mean: float, std: float, count: int, seed: int = 0) -> list[float]:
-    return (mean + std * np.random.default_rng(seed).normal(size=count)).tolist()
+    return [float(mean + std * draw) for draw in np.random.default_rng(seed).normal(size=count)]
 
 
 def test_there_is_a_switch_for_every_rule_and_a_rule_for_every_switch() -> None:
