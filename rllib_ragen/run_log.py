@@ -16,13 +16,24 @@ from rllib_ragen.types import FloatArray, Trajectory
 
 Row = dict[str, Any]
 _CURVES = {
-    "rollout": ("success", "return_mean", "turns_mean", "valid_ratio", "reply_tokens_mean", "num_failed"),
-    "groups": ("group_reward_std", "kept_groups", "num_groups", "zero_spread_groups"),
-    "learner": ("policy_loss", "value_loss", "entropy", "clip_fraction", "grad_norm"),
-    "engine": ("logprob_gap_mean", "logprob_gap_max", "reply_tokens_per_s"),
+    "rollout": (
+        *("success", "return_mean", "turns_mean", "context_tokens_mean", "valid_ratio", "actions_mean"),
+        *("reply_tokens_mean", "finished_ratio", "num_failed"),
+    ),
     "replies": REPLY_METRICS,
+    "groups": (
+        *("group_reward_std", "group_reward_std_kept", "num_groups", "kept_groups", "kept_ratio"),
+        "zero_spread_groups",
+    ),
+    "learner": (
+        *("policy_loss", "value_loss", "entropy", "clip_fraction", "grad_norm", "num_trained_tokens"),
+        "skipped_steps",
+    ),
+    "engine": ("logprob_gap_mean", "logprob_gap_max", "reply_tokens_per_s"),
+    "progress": ("policy_version", "empty_in_a_row", "num_turns_lifetime", "num_reply_tokens_lifetime"),
     "information": tuple(probe_metric_names()),
 }
+"""TensorBoard's groups; docs/diagnostics.md has a table for each."""
 _PREFIXES = {name: prefix for prefix, names in _CURVES.items() for name in names}
 
 

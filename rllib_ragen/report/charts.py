@@ -108,7 +108,7 @@ def map_chart(
         for label, (colour, x, y) in points.items():
             axes.plot(x, y, color=SERIES[colour % len(SERIES)], linewidth=0.8, alpha=0.5)
             dots = axes.scatter(x, y, s=26, color=SERIES[colour % len(SERIES)], label=label)
-            dots.set_alpha(np.linspace(0.25, 1, len(x)))
+            dots.set_alpha(np.linspace(0.25, 1, len(x)).tolist())
             dots.set_linewidth(0)
         axes.axvline(x_limit, color=INK, linewidth=0.8, linestyle=(0, (2, 3)))
         axes.axhline(y_limit, color=INK, linewidth=0.8, linestyle=(0, (2, 3)))

@@ -9,9 +9,9 @@ import pytest
 
 from rllib_ragen.config import AlarmsSection, RunConfig
 from rllib_ragen.diagnostics.information import Regime
-from rllib_ragen.diagnostics.probe import SAMPLES
+from rllib_ragen.diagnostics.probe import SAMPLES, probe_metric_names
 from rllib_ragen.rollout.statistics import rollout_statistics
-from rllib_ragen.run_log import RunLog, measured
+from rllib_ragen.run_log import RunLog, _prefix, measured
 from tests.starpo.build import digits_config
 
 PAGE = (Path(__file__).parents[2] / "docs" / "diagnostics.md").read_text()
@@ -50,13 +50,20 @@ def test_every_logged_metric_is_in_the_tables_and_nothing_else(model: Path, tmp_
     assert len(documented()) == len(set(documented()))
 
 
+def test_tensorboard_groups_are_the_headings() -> None:
+    for heading in PLAIN:
+        for name in set(names(f"### {heading}")) - {"iteration", "num_instances"}:
+            assert _prefix(name) == heading
+    assert {_prefix(name) for name in probe_metric_names()} == {"information"}
+
+
 def test_every_row_says_meaning_unit_range_and_what_to_do() -> None:
     for heading in [*PLAIN, "information"]:
         assert all(len(cells) == 5 and all(cells) for cells in rows(f"### {heading}")), heading
 
 
 def test_evaluations_hold_the_names_of_the_first_table() -> None:
-    assert set(rollout_statistics([])) <= set(names("### rollout, replies"))
+    assert set(rollout_statistics([])) <= set(names("### rollout"))
 
 
 def test_every_alarm_and_regime_is_told() -> None:

@@ -16,7 +16,7 @@ from rllib_ragen.diagnostics.scorer import score_thoughts
 from rllib_ragen.models.llm_module import LLMRLModule
 from rllib_ragen.types import IntArray
 
-SIZES = {
+SIZES: dict[str, Any] = {
     "vocab_size": 90,
     "hidden_size": 32,
     "intermediate_size": 32,

@@ -72,7 +72,7 @@ def make_run(
 
 
 def _metrics(i: int, seed: int) -> dict[str, Any]:
-    measured = dict.fromkeys(probe_metric_names(), 0.2 + 0.05 * i if i % 2 == 0 else None)
+    measured: dict[str, Any] = dict.fromkeys(probe_metric_names(), 0.2 + 0.05 * i if i % 2 == 0 else None)
     for sample in ("first_turn", "any_turn"):
         measured[f"{sample}_regime"] = 2.0 if i % 2 == 0 else None
     names = ("time_rollout_s", "time_update_s", "time_diagnostics_s", "group_reward_std", "entropy", "grad_norm")
