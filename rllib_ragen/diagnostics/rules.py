@@ -115,7 +115,10 @@ def non_finite(rows: Sequence[Row]) -> str:
 
 
 def format_hacking(rows: Sequence[Row]) -> str:
-    """For 5 iterations half of the valid turns had an empty thought, and 25 points more than at the start."""
+    """For 5 iterations half of the valid turns had an empty thought, and 25 points more than at the start.
+
+    The start is the best of the first 5 iterations, here and below: a run may go wrong within them.
+    """
     return _degenerate(rows, "empty_thought_ratio", "of the valid replies have an empty thought")
 
 
@@ -125,21 +128,21 @@ def repetition(rows: Sequence[Row]) -> str:
 
 
 def length_blowup(rows: Sequence[Row]) -> str:
-    """5 iterations with replies twice as long as at the start, and a return no better than then."""
+    """5 iterations with replies twice as long as at the start (the shortest of the first 5), and a return no better."""
     lengths, returns = _series(rows, "reply_tokens_mean"), _series(rows, "return_mean")
-    if min(len(lengths), len(returns)) < START + RECENT:
+    if min(len(lengths), len(returns)) <= RECENT:
         return ""
-    start = float(np.median(lengths[:START]))
-    if lengths[-RECENT:].min() < LONGER * start or np.median(returns[-RECENT:]) > np.median(returns[:START]):
+    start = float(lengths[:RECENT].min())
+    if lengths[-RECENT:].min() < LONGER * start or np.median(returns[-RECENT:]) > np.median(returns[:RECENT]):
         return ""
     return f"replies are {lengths[-1]:.0f} tokens long, against {start:.0f} at the start, and the return is no better"
 
 
 def _degenerate(rows: Sequence[Row], name: str, what: str) -> str:
     shares = _series(rows, name)
-    if len(shares) < 2 * RECENT:
+    if len(shares) <= RECENT:
         return ""
-    start, now = float(np.median(shares[:RECENT])), float(shares[-RECENT:].min())
+    start, now = float(shares[:RECENT].min()), float(shares[-RECENT:].min())
     if now < max(DEGENERATE, start + DEGENERATE_RISE):
         return ""
     return f"{now:.0%} {what}, against {start:.0%} at the start"

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from rllib_ragen.config import AlarmsSection
+from rllib_ragen.config_checks import ConfigError
+from rllib_ragen.config_load import build_config, parse_assignments
 from rllib_ragen.diagnostics.alarms import Alarm, Alarms
 from rllib_ragen.diagnostics.rules import RULES
 
@@ -30,7 +32,7 @@ HEALTHY = {
     "policy_loss": 0.01,
     "value_loss": 0.0,
 }
-REAL_RUNS = [json.loads(line) for line in Path(__file__).with_name("healthy_runs.jsonl").read_text().splitlines()]
+REAL_RUNS = [json.loads(line) for line in Path(__file__).with_name("real_runs.jsonl").read_text().splitlines()]
 
 
 def series(**changed: Sequence[Any]) -> list[Row]:
@@ -112,6 +114,18 @@ def test_real_runs_that_learn_set_nothing_off(run: str) -> None:
     rows = [row for row in REAL_RUNS if row["run"] == run]
     assert len(rows) > 60
     assert fired(rows) == []
+
+
+def test_a_real_run_that_broke_sets_off_what_it_must() -> None:
+    """Sokoban with 50 times the default learning rate: from the third iteration on every reply is `3 3 3 3 3 …`."""
+    found = fired(row for row in REAL_RUNS if row["run"] == "collapse")
+    assert found == [(8, "repetition"), (8, "length_blowup"), (20, "reward_std_collapse"), (25, "validation_failure")]
+
+
+def test_off_is_understood_from_yaml_and_the_command_line() -> None:
+    assert build_config(parse_assignments(["alarms.repetition=off"])).alarms.repetition == "off"
+    with pytest.raises(ConfigError, match=r"^alarms.repetition: must be one of off, warn, stop, got True$"):
+        build_config(parse_assignments(["alarms.repetition=on"]))
 
 
 def test_a_solved_task_is_no_reward_std_collapse() -> None:
