@@ -57,10 +57,13 @@ class Policy:
         self._context.next(user)
 
     def reply(self) -> str | None:
-        """The model's reply, shown with its control tokens; None if the context is full or the person wants no more."""
+        """The model's reply, shown with its control tokens; None if the context is full or the person wants no more.
+
+        At a terminal each reply waits for Enter; anything else ends the game.
+        """
         if sys.stdin.isatty():
-            print("Enter: the model's turn; q: stop ", end="", flush=True)
-            if sys.stdin.readline().strip() == "q":
+            print("Enter: the model's turn; q and Enter: stop ", end="", flush=True)
+            if sys.stdin.readline().strip(" ") != "\n":
                 return None
         room = self._rollout.max_context_tokens - len(self._context.token_ids)
         if room < 1:

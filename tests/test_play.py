@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,11 +14,13 @@ from transformers import AutoModelForCausalLM
 
 from envs.registry import make_text_env
 from rllib_ragen.config import RunConfig
+from rllib_ragen.config_load import build_config
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.play import main, safe
 from rllib_ragen.rollout.chat import ChatFormat
 from rllib_ragen.rollout.collect import EpisodeSpec, collect
 from rllib_ragen.rollout.engines.hf import HFEngine
+from rllib_ragen.run_folder import RunFolder
 from rllib_ragen.types import Sampling
 
 
@@ -90,6 +94,22 @@ def test_a_model_replies_as_in_a_rollout_of_the_same_seeds(
     raw = [chat.tokenizer.decode(turn.reply_ids.tolist()) for turn in trajectory.turns]
     assert messages(output, "assistant") == raw
     assert f"({trajectory.stop_reason}) after {len(trajectory.turns)} turns" in output
+
+
+def test_a_runs_own_model_and_settings_play(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {"env": {"name": "frozen_lake", "max_turns": 1, "max_actions": 2}, "results_dir": str(tmp_path)}
+    folder = RunFolder.create(build_config(settings), "run")
+    shutil.copytree(model_folder("tiny"), folder.export)
+    output = run(monkeypatch, capsys, "", "--policy", str(folder.path))
+    # The copy is not called `tiny`, but its prompts stay brief, as they were in training.
+    assert len(messages(output, "system")[0]) < 40
+    assert messages(output, "user")[0].startswith("Turn 1, 2 actions left")
+    assert len(messages(output, "assistant")) == 1
+    folder.export.rename(tmp_path / "elsewhere")
+    assert main(["--policy", str(folder.path)]) == 2
+    assert "has no checkpoint to go on from" in capsys.readouterr().err
 
 
 def test_control_characters_cannot_steer_the_terminal() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rllib_ragen import evaluate, run
+from rllib_ragen import evaluate, play, run
 from rllib_ragen.cli import read_layers
 from rllib_ragen.config_load import build_config, flatten, preset
 
@@ -110,14 +110,15 @@ def commands() -> list[tuple[str, str]]:
         if page.exists()
         for block in blocks(page, "bash")
         for line in block.replace("\\\n", " ").splitlines()
-        if re.match(r"\s*python -m rllib_ragen\.(run|evaluate)\b", line)
+        if re.match(r"\s*python -m rllib_ragen\.(run|evaluate|play)\b", line)
     ]
 
 
 @pytest.mark.parametrize(("page", "line"), commands())
 def test_commands_in_the_pages_are_understood(page: str, line: str) -> None:
     words = shlex.split(line, comments=True)[2:]
-    options = {"rllib_ragen.run": run, "rllib_ragen.evaluate": evaluate}[words[0]].parse(words[1:])
+    modules = {"rllib_ragen.run": run, "rllib_ragen.evaluate": evaluate, "rllib_ragen.play": play}
+    options = modules[words[0]].parse(words[1:])
     flags, assignments = read_layers(options)
     name = flatten(flags).get("env.name", "sokoban")
     build_config(preset(name), flags, assignments)
