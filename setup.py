@@ -11,8 +11,8 @@ setup(
     packages=find_packages(include=["rllib_ragen*", "envs*", "tune_configs*"]),
     package_data={
         "envs": ["*.json", "py.typed"],
-        "rllib_ragen": ["models/tiny/checkpoint/*", "report/page/*", "py.typed"],
-        "tune_configs": ["*.yaml"],
+        "rllib_ragen": ["models/tiny/checkpoint/*", "report/page/*", "sweep/page.html", "py.typed"],
+        "tune_configs": ["*.yaml", "sweeps/*.yaml"],
     },
     install_requires=[
         "gymnasium==1.2.2",

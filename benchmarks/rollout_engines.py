@@ -115,7 +115,7 @@ def measure(name: str, style: str, rows: int, groups: int, group_size: int, repe
             specs,
             engine=engine,
             chat=chat,
-            make_env=lambda: make_text_env("sokoban", limits={"prompt_style": style}),
+            make_env=lambda: make_text_env("sokoban", {"observation": "both"}, {"prompt_style": style}),
             sampling=sampling,
             max_context_tokens=MAX_CONTEXT,
             max_concurrent=rows,

@@ -4,6 +4,7 @@
     <module id>/policy/                     a plain transformers folder
     <module id>/value_head.safetensors      if there is a critic
     <module id>/optimizer.safetensors       moments by optimiser and parameter name
+    ahead.jsonl                             trajectories sampled for the next iteration, if there are any
 
 There is no random state to save: everything random follows from the run seed and the counters.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,22 @@ from safetensors.torch import save_file
 
 from rllib_ragen.models.llm_module import LLM, VALUE_HEAD, lm_weights
 from rllib_ragen.models.wire import WireArray, WireState, from_wire, to_wire
+from rllib_ragen.trajectory_json import from_json, to_json
+from rllib_ragen.types import Trajectory
 
 STATE_FILE = "state.json"
+AHEAD_FILE = "ahead.jsonl"
 _FORMAT = 1
 _WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".index.json", ".msgpack", ".h5")
 
 
 def save_checkpoint(
-    folder: Path, learner_state: Mapping[str, Any], progress: Mapping[str, Any], config: Mapping[str, Any], source: Path
+    folder: Path,
+    learner_state: Mapping[str, Any],
+    progress: Mapping[str, Any],
+    config: Mapping[str, Any],
+    source: Path,
+    ahead: Sequence[Trajectory] = (),
 ) -> None:
     """Writes a checkpoint.
 
@@ -39,9 +48,14 @@ def save_checkpoint(
         progress: the algorithm's counters.
         config: the run, as JSON.
         source: the model folder that training started from: tokenizer and configs are copied from it.
+        ahead: trajectories that are sampled and not yet learnt from.
     """
     version = str(learner_state["weights_seq_no"])
     (folder / STATE_FILE).unlink(missing_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / AHEAD_FILE).unlink(missing_ok=True)
+    if ahead:
+        (folder / AHEAD_FILE).write_text("".join(json.dumps(to_json(one)) + "\n" for one in ahead), encoding="utf-8")
     for module_id, state in learner_state["rl_module"].items():
         own = folder / module_id
         write_model_folder(own / "policy", lm_weights(state), source, version)
@@ -101,6 +115,14 @@ def load_learner_state(folder: Path) -> dict[str, Any]:
             entry = optimizers.setdefault(f"{module_id}_{optimizer}", {"module_id": module_id, "state": {}})
             entry["state"][moment] = array
     return {"rl_module": modules, "optimizer": optimizers, "weights_seq_no": facts["weights_seq_no"]}
+
+
+def read_ahead(folder: Path) -> list[Trajectory]:
+    """The trajectories of `save_checkpoint`'s `ahead`."""
+    path = folder / AHEAD_FILE
+    if not path.is_file():
+        return []
+    return [from_json(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def write_model_folder(folder: Path, state: Mapping[str, WireArray], source: Path, version: str = "") -> None:

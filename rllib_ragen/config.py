@@ -69,8 +69,23 @@ class RolloutSection(Section):
     temperature: float = Field(1.0, gt=0, description="sampling temperature in training")
     top_p: float = Field(1.0, gt=0, le=1, description="nucleus; below 1 the ratio is biased: refused in training")
     top_k: int = Field(0, ge=0, description="0: whole vocabulary")
+    overlap: Literal["off", "one_step_off"] = Field(
+        "off", description="one_step_off: sample the next batch while this one is learnt from (needs env runners)"
+    )
     env_timeout_s: float = Field(60.0, gt=0, description="a step that takes longer ends its episode as env_error")
     timeout_s: float = Field(3600.0, gt=0, description="longest wait for one batch of rollouts")
+
+
+class VLLMSection(Section):
+    """How vLLM uses its device."""
+
+    kv_cache_gib: float | None = Field(
+        None, gt=0, description="KV cache; null: on a CPU what max_concurrent needs (at most 2), on a GPU what is left"
+    )
+    gpu_memory_utilization: float = Field(0.9, gt=0, le=1, description="share of a GPU for weights and KV cache")
+    enforce_eager: bool | None = Field(None, description="no graphs; null: true on a CPU, false on a GPU")
+    separate_process: bool = Field(False, description="engine core in a process beside the env runner's")
+    sleep: bool = Field(False, description="give the GPU's memory back while the learner works on it")
 
 
 class CreditSection(Section):
@@ -164,6 +179,7 @@ class RunConfig(Section):
     env: EnvSection = Field(default_factory=EnvSection)
     model: ModelSection = Field(default_factory=ModelSection)
     rollout: RolloutSection = Field(default_factory=RolloutSection)
+    vllm: VLLMSection = Field(default_factory=VLLMSection)
     credit: CreditSection = Field(default_factory=CreditSection)
     learner: LearnerSection = Field(default_factory=LearnerSection)
     eval: EvalSection = Field(default_factory=EvalSection)

@@ -49,6 +49,11 @@ def _check_rollout(config: RunConfig) -> None:
         raise ConfigError(
             "rollout.num_env_runners=0 with rollout.engine=vllm: a vLLM engine needs a process of its own; allowed: ≥ 1"
         )
+    if rollout.overlap != "off" and rollout.num_env_runners == 0:
+        raise ConfigError(
+            f"rollout.num_env_runners=0 with rollout.overlap={rollout.overlap}: sampling beside learning needs"
+            " processes of its own; allowed: ≥ 1"
+        )
     if rollout.max_reply_tokens >= rollout.max_context_tokens:
         raise ConfigError(
             f"rollout.max_reply_tokens={rollout.max_reply_tokens} must be below"

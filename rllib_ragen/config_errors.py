@@ -15,15 +15,14 @@ _KINDS: dict[Any, str] = {int: "an integer", float: "a number", str: "a text", b
 _BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 
 
-def sentence(error: ValidationError) -> str:
-    """The first fault of `error`, with the number of further ones."""
+def sentence(error: ValidationError, schema: type[BaseModel] = RunConfig) -> str:
+    """The first fault of `error`, which `schema` raised, with the number of further ones."""
     faults = error.errors()
-    text = _fault(tuple(str(part) for part in faults[0]["loc"]), faults[0]["type"], faults[0]["input"])
+    text = _fault(tuple(str(part) for part in faults[0]["loc"]), faults[0]["type"], faults[0]["input"], schema)
     return text + (f" (and {len(faults) - 1} more)" if len(faults) > 1 else "")
 
 
-def _fault(path: tuple[str, ...], kind: str, value: Any) -> str:
-    section: type[BaseModel] = RunConfig
+def _fault(path: tuple[str, ...], kind: str, value: Any, section: type[BaseModel]) -> str:
     for depth, part in enumerate(path, start=1):
         field = section.model_fields.get(part)
         if kind == "extra_forbidden" and depth == len(path):
@@ -65,6 +64,8 @@ def _kind(annotation: Any) -> str:
         return " or ".join(kinds) + (", or null" if NoneType in get_args(annotation) else "")
     if get_origin(annotation) is tuple:
         return f"a list of {len(get_args(annotation))} numbers"
+    if get_origin(annotation) is list:
+        return f"a list, each {_kind(get_args(annotation)[0])}"
     if get_origin(annotation) is dict:
         return "a mapping of names to values"
     return _KINDS.get(annotation, "a text")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,13 +23,19 @@ class Evaluation:
     """NaN if every episode failed."""
     num_episodes: int
     """Episodes that count: failed ones do not."""
+    episode_return: float = math.nan
+    """Mean over them."""
+    reply_tokens: float = math.nan
+    """Mean over their turns."""
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Evaluation:
         """From an evaluation row of progress.jsonl."""
-        success = math.nan if row["success"] is None else row["success"]
+        success, episode_return, reply_tokens = (
+            math.nan if row.get(name) is None else row[name] for name in ("success", "return_mean", "reply_tokens_mean")
+        )
         num_episodes = int(row["num_instances"] - row["num_failed"])
-        return cls(row["iteration"], row["split"], row["greedy"], success, num_episodes)
+        return cls(row["iteration"], row["split"], row["greedy"], success, num_episodes, episode_return, reply_tokens)
 
     @property
     def error(self) -> float:
@@ -71,8 +77,10 @@ def way(greedy: bool, temperature: float = 1.0) -> str:
     return "greedy" if greedy else f"T = {temperature:g}"
 
 
-def results_table(evaluations: Iterable[Evaluation], baselines: Baselines | None) -> str:
+def results_table(evaluations: Sequence[Evaluation], baselines: Baselines | None) -> str:
     """Before and after, per split and way of decoding; the earliest and the latest of each are taken."""
+    if not evaluations:
+        return "Nothing was evaluated (eval.interval and eval.num_test_instances are 0)."
     by_kind: dict[tuple[str, bool], list[Evaluation]] = {}
     for evaluation in evaluations:
         by_kind.setdefault((evaluation.split, evaluation.greedy), []).append(evaluation)

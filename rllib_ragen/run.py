@@ -154,34 +154,15 @@ def _run(job: Job, display: Display, interrupt: Interrupt) -> int:
 
     start_ray(config)
     interrupt.install()
-    from rllib_ragen.run_log import RunLog
-    from rllib_ragen.starpo_config import StarPOConfig
-    from rllib_ragen.training import Training
+    from rllib_ragen.training import run_training
 
-    algo = StarPOConfig.from_run_config(config).build_algo()
-    log = RunLog(job.folder.path, job.start.iteration if job.start else None)
-    try:
-        if job.start:
-            algo.load_checkpoint(job.start.path)
-            display.say(f"resumed     at iteration {job.start.iteration}")
-        first = job.start.iteration if job.start else 0
-        training = Training(config, algo, job.folder, log, display, interrupt, baselines, first)
-        if first == 0:
-            training.evaluate_all()
-        training.validate_if_due()
-        reason = training.train()
-        if interrupt.requested:
-            display.close()
-            display.say(f"Stopped at iteration {training.iteration}, and saved. {how_to_go_on(job.folder)}")
-            return INTERRUPTED
-        training.evaluate_all()
-        algo.export_model(job.folder.export)
-        display.close()
-        tell_results(job, training, reason, display, results_table(training.evaluations, baselines))
-        return 0
-    finally:
-        log.close()
-        algo.stop()
+    training, reason = run_training(config, job.folder, job.start, display, interrupt, baselines)
+    display.close()
+    if interrupt.requested:
+        display.say(f"Stopped at iteration {training.iteration}, and saved. {how_to_go_on(job.folder)}")
+        return INTERRUPTED
+    tell_results(job, training, reason, display, results_table(training.evaluations, baselines))
+    return 0
 
 
 def tell_results(job: Job, training: Training, reason: str, display: Display, table: str) -> None:

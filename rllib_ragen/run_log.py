@@ -29,8 +29,12 @@ _CURVES = {
         *("policy_loss", "value_loss", "entropy", "clip_fraction", "grad_norm", "num_trained_tokens"),
         "skipped_steps",
     ),
-    "engine": ("logprob_gap_mean", "logprob_gap_max", "reply_tokens_per_s"),
-    "progress": ("policy_version", "empty_in_a_row", "num_turns_lifetime", "num_reply_tokens_lifetime"),
+    "engine": ("logprob_gap_mean", "logprob_gap_max", "reply_tokens_per_s", "prefix_hit_rate"),
+    "time": ("learner_idle_share", "runner_idle_share"),
+    "progress": (
+        *("policy_version", "policy_lag", "empty_in_a_row", "num_turns_lifetime"),
+        "num_reply_tokens_lifetime",
+    ),
     "information": tuple(probe_metric_names()),
 }
 """TensorBoard's groups; docs/diagnostics.md has a table for each."""
@@ -44,8 +48,8 @@ class RunLog:
     `greedy` and what was reached.
     """
 
-    def __init__(self, folder: Path, resumed_at: int | None = None) -> None:
-        """Opens the logs; `resumed_at`: drop what was logged after this iteration, for it will be done again."""
+    def __init__(self, folder: Path, start: int = 0) -> None:
+        """Opens the logs of a run that goes on after iteration `start`; what was logged later will be done again."""
         from torch.utils.tensorboard import SummaryWriter
 
         self._progress = folder / "progress.jsonl"
@@ -53,12 +57,10 @@ class RunLog:
         self._trajectories = folder / "trajectories.jsonl"
         self._alarms = folder / "alarms.jsonl"
         self._columns: list[str] = []
-        if resumed_at is not None:
-            for path in (self._progress, self._trajectories, self._alarms):
-                _rewrite(path, lambda row: row["iteration"] <= resumed_at)
-            self._write_csv([row for row in self.rows() if "split" not in row])
-        purge_step = None if resumed_at is None else resumed_at + 1
-        self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=purge_step)
+        for path in (self._progress, self._trajectories, self._alarms):
+            _rewrite(path, lambda row: row["iteration"] <= start)
+        self._write_csv([row for row in self.rows() if "split" not in row])
+        self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=start + 1 if self.rows() else None)
 
     def rows(self) -> list[Row]:
         """All rows so far."""

@@ -21,7 +21,8 @@ from ray.rllib.callbacks.utils import make_callback
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS
 
-from rllib_ragen.checkpoint import load_learner_state, read_facts, save_checkpoint, write_model_folder
+from rllib_ragen.background import Background
+from rllib_ragen.checkpoint import load_learner_state, read_ahead, read_facts, save_checkpoint, write_model_folder
 from rllib_ragen.config import RunConfig
 from rllib_ragen.credit.filters import filter_groups
 from rllib_ragen.credit.registry import make_estimator
@@ -39,10 +40,10 @@ from rllib_ragen.rollout.collect import EpisodeSpec
 from rllib_ragen.rollout.dispatch import play_on_runners
 from rllib_ragen.rollout.episodes import to_trajectory
 from rllib_ragen.rollout.specs import evaluation_specs, training_specs
-from rllib_ragen.rollout.statistics import rollout_statistics
+from rllib_ragen.rollout.statistics import policy_lag, rollout_statistics
 from rllib_ragen.starpo_config import StarPOConfig
 from rllib_ragen.types import FloatArray, TokenRow, Trajectory
-from rllib_ragen.weights import publish
+from rllib_ragen.weights import Publication, publish, send
 
 METRICS = "starpo"
 """Key of a result dict under which StarPO's metrics are."""
@@ -76,14 +77,27 @@ class Progress:
     """Running means of the information diagnostics."""
 
 
+@dataclass(frozen=True)
+class Batch:
+    """What one round of rollouts brought."""
+
+    trajectories: list[Trajectory]
+    metrics: list[Any]
+    """Of the runners that played, reduced."""
+    seconds: float
+
+
 class StarPO(Algorithm):
     """Trains an LLM agent on text environments.
 
     `train()` returns RLlib's result dict; what matters is flat under `starpo` (NaN where there was nothing to
     measure): success, return_mean, turns_mean, valid_ratio, reply_tokens_mean, reply_tokens_per_s, num_failed,
     group_reward_std, num_groups, kept_groups, zero_spread_groups, policy_loss, value_loss, entropy, clip_fraction,
-    grad_norm, logprob_gap_mean, logprob_gap_max, num_trained_tokens, time_rollout_s, time_update_s, time_sync_s,
-    policy_version.
+    grad_norm, logprob_gap_mean, logprob_gap_max, num_trained_tokens, policy_version, policy_lag, time_rollout_s,
+    time_update_s, time_sync_s, learner_idle_share, runner_idle_share; with rollout.overlap also time_wait_s.
+
+    With `rollout.overlap` the next batch is sampled while this one is learnt from: its weights are one update old,
+    and every trajectory is of one version. Without it the batch is always of the newest weights.
     """
 
     @classmethod
@@ -97,19 +111,24 @@ class StarPO(Algorithm):
         self._progress = Progress()
         self._trajectories: list[Trajectory] = []
         self._advantages: dict[int, FloatArray] = {}
+        self._ahead: Batch | None = None
+        """Sampled for the next iteration, while the last one learnt (rollout.overlap)."""
+        self._published: Publication | None = None
         self._times: dict[str, float] = {}
         self._credit = self.config.credit_section()
         self._diagnostics = self.config.diagnostics_section()
         self._estimator = make_estimator(self._credit)
         if self.config.shares_module:
             self.env_runner.attach(self.learner_group._learner.module[DEFAULT_MODULE_ID])
-        publish(self.learner_group, self.env_runner_group, self._progress.policy_version)
+        self._publish()
 
     def training_step(self) -> None:
         """One iteration."""
-        self._times = {}
-        with self._timed("rollout"):
-            self._trajectories = self._sample(self._next_specs())
+        started, self._times = perf_counter(), {}
+        batch = self._ahead or self._play(self._next_specs())
+        self._ahead = None
+        self._trajectories = batch.trajectories
+        ahead = self._play_ahead() if self.config.overlap == "one_step_off" else None
         alive = [trajectory for trajectory in self._trajectories if not trajectory.stop_reason.failed]
         filtered = filter_groups(alive, self._credit)
         self._log(rollout_statistics(self._trajectories) | reply_statistics(alive) | filtered.metrics)
@@ -122,12 +141,16 @@ class StarPO(Algorithm):
             rows = to_rows(filtered.kept, credits, values, self._credit.normalize)
             learnt = [trajectory for trajectory in filtered.kept if trajectory.num_reply_tokens]
             self._advantages = {id(t): row.advantages for t, row in zip(learnt, rows, strict=True)}
+            self._log({"policy_lag": policy_lag(filtered.kept, self._progress.policy_version)})
             self._update(rows)
+        if ahead is not None:
+            with self._timed("wait"):
+                self._ahead = ahead.result()
         with self._timed("sync"):
             if rows:
-                publish(self.learner_group, self.env_runner_group, self._progress.policy_version)
+                self._publish()
         self._progress.iteration += 1
-        self._log_costs()
+        self._log_costs(batch, perf_counter() - started)
 
     # --- the parts of an iteration ----------------------------------------------------------------------------------
 
@@ -137,8 +160,14 @@ class StarPO(Algorithm):
         progress.next_group += config.num_groups
         return specs
 
-    def _sample(self, specs: Sequence[EpisodeSpec], *, greedy: bool = False, count: bool = True) -> list[Trajectory]:
-        """One trajectory per spec, in order, from whoever samples here."""
+    def _play_ahead(self) -> Background[Batch]:
+        """Begins the next iteration's rollouts, with the weights that the runners have now."""
+        specs = self._next_specs()
+        return Background(lambda: self._play(specs))
+
+    def _play(self, specs: Sequence[EpisodeSpec], *, greedy: bool = False, count: bool = True) -> Batch:
+        """One trajectory per spec, in order, from whoever samples here. Touches no learner and no metric of ours."""
+        started = perf_counter()
         if self.env_runner_group.num_remote_env_runners() == 0:
             episodes = self.env_runner.sample(specs=specs, greedy=greedy, count=count)
             metrics = [self.env_runner.get_metrics()] if count else []
@@ -151,9 +180,12 @@ class StarPO(Algorithm):
                 timeout_s=self.config.sample_timeout_s,
                 restore=lambda: self.restore_env_runners(self.env_runner_group),
             )
-        if count:
-            self.metrics.aggregate(metrics, key=ENV_RUNNER_RESULTS)
-        return [to_trajectory(episode) for episode in episodes]
+        return Batch([to_trajectory(episode) for episode in episodes], metrics, perf_counter() - started)
+
+    def _publish(self) -> None:
+        """Gives the runners the learners' weights. The last publication goes first: the store need not hold two."""
+        self._published = None
+        self._published = publish(self.learner_group, self.env_runner_group, self._progress.policy_version)
 
     def _probe(self, alive: Sequence[Trajectory]) -> dict[str, float]:
         """What reasoning depends on, if this iteration is one to measure it; else NaN."""
@@ -205,15 +237,19 @@ class StarPO(Algorithm):
             return f"every trajectory failed, the first with: {failed[0].error}"
         return f"filter {self._credit.filter} kept no group"
 
-    def _log_costs(self) -> None:
+    def _log_costs(self, batch: Batch, iteration_s: float) -> None:
         progress = self._progress
+        self.metrics.aggregate(batch.metrics, key=ENV_RUNNER_RESULTS)
+        self._times["rollout"] = batch.seconds
         tokens = sum(trajectory.num_reply_tokens for trajectory in self._trajectories)
         progress.num_turns += sum(len(trajectory.turns) for trajectory in self._trajectories)
         progress.num_reply_tokens += tokens
         self._log(
             {f"time_{name}_s": seconds for name, seconds in self._times.items()}
             | {
-                "reply_tokens_per_s": tokens / max(self._times["rollout"], 1e-9),
+                "reply_tokens_per_s": tokens / max(batch.seconds, 1e-9),
+                "learner_idle_share": max(0.0, 1 - self._times["update"] / iteration_s),
+                "runner_idle_share": max(0.0, 1 - batch.seconds / iteration_s),
                 "policy_version": progress.policy_version,
                 "empty_in_a_row": progress.empty_in_a_row,
                 "num_turns_lifetime": progress.num_turns,
@@ -243,7 +279,7 @@ class StarPO(Algorithm):
         Returns:
             rollout_statistics of the episodes, and num_instances.
         """
-        trajectories = self._sample(evaluation_specs(split, num_instances), greedy=greedy, count=False)
+        trajectories = self._play(evaluation_specs(split, num_instances), greedy=greedy, count=False).trajectories
         return rollout_statistics(trajectories) | {"num_instances": float(num_instances)}
 
     def last_trajectories(self) -> list[Trajectory]:
@@ -295,8 +331,8 @@ class StarPO(Algorithm):
     def restore_env_runners(self, env_runner_group: Any) -> list[int]:
         """Takes restarted runners back into service, with current weights."""
         restored = list(env_runner_group.probe_unhealthy_env_runners() or [])
-        if restored:
-            publish(self.learner_group, env_runner_group, self._progress.policy_version, restored)
+        if restored and self._published is not None:
+            send(self._published, env_runner_group, restored)
         return restored
 
     # --- checkpoints ------------------------------------------------------------------------------------------------
@@ -309,7 +345,8 @@ class StarPO(Algorithm):
         """Writes safetensors and JSON (checkpoint.py); `save()` and Tune come here too."""
         config = self.config.to_run_config().model_dump(mode="json")
         folder = Path(checkpoint_dir)
-        save_checkpoint(folder, self._learner_state(), asdict(self._progress), config, self.config.model_folder)
+        ahead = self._ahead.trajectories if self._ahead else []
+        save_checkpoint(folder, self._learner_state(), asdict(self._progress), config, self.config.model_folder, ahead)
 
     def load_checkpoint(self, checkpoint_dir: str) -> None:
         """Continues where the checkpoint's run was, whatever the number of its learners and runners.
@@ -322,7 +359,9 @@ class StarPO(Algorithm):
         on_every_learner(self.learner_group, lambda learner: learner.restore(state))
         self._progress = Progress(**read_facts(folder)["progress"])
         self._iteration = self._progress.iteration
-        publish(self.learner_group, self.env_runner_group, self._progress.policy_version)
+        ahead = read_ahead(folder)
+        self._ahead = Batch(ahead, [], 0.0) if ahead else None
+        self._publish()
         make_callback(
             "on_checkpoint_loaded",
             self.callbacks,

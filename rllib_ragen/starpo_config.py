@@ -32,7 +32,7 @@ _RENAMED = {
 _SECTIONS: dict[str, type[Section]] = {
     name: field.annotation
     for name, field in RunConfig.model_fields.items()
-    if name in ("model", "rollout", "credit", "learner", "diagnostics") and isinstance(field.annotation, type)
+    if name in ("model", "rollout", "vllm", "credit", "learner", "diagnostics") and isinstance(field.annotation, type)
 }
 ATTRIBUTES: dict[str, tuple[str, str]] = {
     _RENAMED.get((section, key), key): (section, key) for section, cls in _SECTIONS.items() for key in cls.model_fields
@@ -134,6 +134,7 @@ class StarPOConfig(AlgorithmConfig):
         temperature: float = NotProvided,
         top_p: float = NotProvided,
         top_k: int = NotProvided,
+        overlap: str = NotProvided,
         env_timeout_s: float = NotProvided,
     ) -> StarPOConfig:
         """How trajectories are sampled; who samples is `env_runners(num_env_runners=…)`.
@@ -146,6 +147,7 @@ class StarPOConfig(AlgorithmConfig):
             temperature: sampling temperature in training, > 0.
             top_p: must be 1 in training.
             top_k: must be 0 (whole vocabulary) in training.
+            overlap: off, or one_step_off (needs env runners): sample the next batch while this one is learnt from.
             env_timeout_s: a step that takes longer ends its episode as env_error.
         """
         return self._set(
@@ -156,7 +158,34 @@ class StarPOConfig(AlgorithmConfig):
             temperature=temperature,
             top_p=top_p,
             top_k=top_k,
+            overlap=overlap,
             env_timeout_s=env_timeout_s,
+        )
+
+    def vllm(
+        self,
+        *,
+        kv_cache_gib: float | None = NotProvided,
+        gpu_memory_utilization: float = NotProvided,
+        enforce_eager: bool | None = NotProvided,
+        separate_process: bool = NotProvided,
+        sleep: bool = NotProvided,
+    ) -> StarPOConfig:
+        """How vLLM uses its device. GPUs of one engine are `env_runners(num_gpus_per_env_runner=…)`.
+
+        Args:
+            kv_cache_gib: KV cache; None: on a CPU what max_concurrent needs (at most 2), on a GPU what is left.
+            gpu_memory_utilization: share of a GPU for weights and KV cache.
+            enforce_eager: no graphs; None: True on a CPU, False on a GPU.
+            separate_process: engine core in a process beside the env runner's.
+            sleep: give the GPU's memory back while the learner works on it.
+        """
+        return self._set(
+            kv_cache_gib=kv_cache_gib,
+            gpu_memory_utilization=gpu_memory_utilization,
+            enforce_eager=enforce_eager,
+            separate_process=separate_process,
+            sleep=sleep,
         )
 
     def training(

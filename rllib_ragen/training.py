@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,62 @@ from rllib_ragen.diagnostics.alarms import Alarms
 from rllib_ragen.display import Display, Progress
 from rllib_ragen.interrupt import Interrupt
 from rllib_ragen.results import Evaluation, validation_line
-from rllib_ragen.run_folder import RunFolder
+from rllib_ragen.run_folder import RunFolder, SavedState
 from rllib_ragen.run_log import Row, RunLog, measured
 
 if TYPE_CHECKING:
     from rllib_ragen.starpo import StarPO
+
+
+OnEvaluation = Callable[[Sequence[Evaluation]], None]
+"""Is told what was found on one split at one iteration."""
+
+
+def run_training(
+    config: RunConfig,
+    folder: RunFolder,
+    start: SavedState | None,
+    display: Display,
+    interrupt: Interrupt,
+    baselines: Baselines | None,
+    on_evaluation: OnEvaluation | None = None,
+) -> tuple[Training, str]:
+    """A whole run: build, test, train with validation and checkpoints, test, export. Ray has been started.
+
+    Args:
+        config: checked.
+        folder: where everything goes.
+        start: the checkpoint to go on from; None: from the beginning.
+        display: is told what happens.
+        interrupt: ends the run after its current step, saved but neither tested nor exported.
+        baselines: floor and ceiling, for the display.
+        on_evaluation: see OnEvaluation.
+
+    Returns:
+        (the training as it ended, why it ended).
+    """
+    from rllib_ragen.starpo_config import StarPOConfig
+
+    algo = StarPOConfig.from_run_config(config).build_algo()
+    first = start.iteration if start else 0
+    # A run that was killed before its first checkpoint has logs of what will be done again.
+    log = RunLog(folder.path, first)
+    try:
+        if start:
+            algo.load_checkpoint(start.path)
+            display.say(f"resumed     at iteration {first}")
+        training = Training(config, algo, folder, log, display, interrupt, baselines, first, on_evaluation)
+        if first == 0:
+            training.evaluate_all()
+        training.validate_if_due()
+        reason = training.train()
+        if not interrupt.requested:
+            training.evaluate_all()
+            algo.export_model(folder.export)
+        return training, reason
+    finally:
+        log.close()
+        algo.stop()
 
 
 class Training:
@@ -35,6 +87,7 @@ class Training:
         interrupt: Interrupt,
         baselines: Baselines | None,
         first: int = 0,
+        on_evaluation: OnEvaluation | None = None,
     ) -> None:
         self.config = config
         self.iteration = first
@@ -44,6 +97,7 @@ class Training:
         self._display = display
         self._interrupt = interrupt
         self._baselines = baselines
+        self._on_evaluation = on_evaluation
         rows = log.rows()
         self.evaluations = [Evaluation.from_row(row) for row in rows if "split" in row]
         self._spent_s = max((row["time_s"] for row in rows if "time_s" in row), default=0.0)
@@ -65,6 +119,8 @@ class Training:
             self.evaluations.append(found[-1])
         if found:
             self._display.say(validation_line(found, self._baselines))
+            if self._on_evaluation is not None:
+                self._on_evaluation(found)
 
     def evaluate_all(self) -> None:
         """Validation and test instances: what stands before and after a run."""

@@ -65,6 +65,8 @@ class Sampled:
     """True if a stop token was sampled, False if the reply hit max_tokens or the model's length."""
     policy_version: int
     """Number of updates of the weights that sampled it."""
+    cached_tokens: int = field(default=0, compare=False)
+    """Prompt tokens that the engine did not compute again: how it was made, not what it is."""
 
 
 @dataclass
@@ -82,6 +84,8 @@ class Turn:
     valid: bool = True
     """A valid action ran."""
     num_actions: int = 0
+    cached_tokens: int = 0
+    """Of the whole context before the reply, tokens that the engine did not compute again."""
     prompt: str = ""
     """The user message, for people to read; never tokenised again."""
     reply: str = ""

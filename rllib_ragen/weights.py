@@ -8,6 +8,7 @@ until every healthy runner has them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import ray
@@ -20,27 +21,41 @@ from rllib_ragen.learner.calls import on_first_learner
 from rllib_ragen.models.wire import WireState, to_wire
 
 
-def publish(
-    learners: LearnerGroup, runners: EnvRunnerGroup, version: int, runner_ids: Sequence[int] | None = None
-) -> None:
-    """Gives the learners' weights to `runner_ids` (default: all) as policy version `version`.
+@dataclass(frozen=True)
+class Publication:
+    """One policy version in the object store, for runners that come back later: the learner may be busy then."""
 
-    Runners that die meanwhile get them when they are restored.
+    version: int
+    weights: Any
+    """ObjectRef, or None where there is no remote runner."""
+
+
+def publish(learners: LearnerGroup, runners: EnvRunnerGroup, version: int) -> Publication:
+    """Gives the learners' weights to every runner as policy version `version`.
+
+    Runners that die meanwhile get them by `send` when they are restored.
     """
     local = runners.local_env_runner
-    if runner_ids is None and local is not None:
+    if local is not None:
         if local.config.shares_module:
             local.weights_changed(version)
         else:
             local.set_state({COMPONENT_RL_MODULE: on_first_learner(learners, _weights), WEIGHTS_SEQ_NO: version})
-    if runners.num_remote_env_runners() and runners.num_healthy_remote_env_runners():
-        state = {COMPONENT_RL_MODULE: on_first_learner(learners, _put), WEIGHTS_SEQ_NO: version}
-        runners.foreach_env_runner(
-            "set_state",
-            kwargs={"state": state},
-            local_env_runner=False,
-            remote_worker_ids=None if runner_ids is None else list(runner_ids),
-        )
+    remote = runners.num_remote_env_runners() > 0
+    publication = Publication(version, on_first_learner(learners, _put) if remote else None)
+    if remote and runners.num_healthy_remote_env_runners():
+        send(publication, runners)
+    return publication
+
+
+def send(publication: Publication, runners: EnvRunnerGroup, runner_ids: Sequence[int] | None = None) -> None:
+    """Gives a publication to the remote runners `runner_ids` (default: all healthy ones)."""
+    runners.foreach_env_runner(
+        "set_state",
+        kwargs={"state": {COMPONENT_RL_MODULE: publication.weights, WEIGHTS_SEQ_NO: publication.version}},
+        local_env_runner=False,
+        remote_worker_ids=None if runner_ids is None else list(runner_ids),
+    )
 
 
 def _weights(learner: Any) -> dict[str, WireState]:

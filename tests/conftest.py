@@ -6,10 +6,14 @@ import importlib.util
 import os
 import warnings
 
+import hypothesis
 import pytest
 
 # Before torch is imported, here and in the processes that tests start: more threads than cores make small models slow.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# On a busy machine an example takes as long as it takes.
+hypothesis.settings.register_profile("no_deadline", deadline=None)
+hypothesis.settings.load_profile("no_deadline")
 ALLOW_NO_VLLM = "RLLIB_RAGEN_ALLOW_NO_VLLM"
 
 

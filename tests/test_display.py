@@ -160,7 +160,7 @@ def test_a_resumed_log_forgets_what_will_be_done_again(tmp_path: Path) -> None:
     log.close()
     with (tmp_path / "progress.jsonl").open("a") as file:
         file.write('{"iteration": 4, "succ')  # the machine went down here
-    again = RunLog(tmp_path, resumed_at=2)
+    again = RunLog(tmp_path, start=2)
     assert [r["iteration"] for r in again.rows()] == [1, 1, 2, 2]
     again.train(3, 30.0, {"success": 0.9, "entropy": 0.1}, [], [])
     again.close()
@@ -181,7 +181,7 @@ def test_a_resumed_log_keeps_replies_with_unusual_line_ends(tmp_path: Path) -> N
     log = RunLog(tmp_path)
     log.train(1, 1.0, {"success": 0.0}, [played], [None])
     log.close()
-    RunLog(tmp_path, resumed_at=1).close()
+    RunLog(tmp_path, start=1).close()
     (record,) = [json.loads(line) for line in (tmp_path / "trajectories.jsonl").read_text().split("\n") if line]
     assert record["error"] == said
 

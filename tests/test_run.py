@@ -34,7 +34,7 @@ SMALL = [
     # Two threads that share their cores with anything else wait for each other most of the time.
     *("checkpoint_interval=3", "learner.torch_threads=1"),
 ]
-MEASURED_BY_THE_CLOCK = re.compile(r"time_|.*_per_s$")
+MEASURED_BY_THE_CLOCK = re.compile(r"time_|.*_per_s$|.*_idle_share$")
 
 
 def command(*arguments: str, module: str = "run", act: Callable[[str, int], None] | None = None) -> tuple[int, str]:

@@ -120,7 +120,7 @@ def regime_figures(groups: Sequence[Group]) -> list[Figure]:
     return figures
 
 
-_PARTS = ("rollout", "update", "diagnostics", "sync")
+_PARTS = ("update", "diagnostics", "sync")
 _MAP_METRICS = ("conditional_entropy_token", "information_share")
 
 
@@ -172,5 +172,8 @@ def _lines(groups: Sequence[Group], metrics: dict[str, str], scale: float = 1) -
 
 def _times(run: Run) -> tuple[Series, dict[str, Series]]:
     rows = [row for row in run.rows if row.get("time_rollout_s") is not None]
-    layers = {part: np.array([row.get(f"time_{part}_s") or 0.0 for row in rows]) for part in _PARTS}
+    # Rollouts beside the update take no time of their own; what is left of them is the wait.
+    beside = any(row.get("time_wait_s") is not None for row in rows)
+    parts = ["wait" if beside else "rollout", *_PARTS]
+    layers = {part: np.array([row.get(f"time_{part}_s") or 0.0 for row in rows]) for part in parts}
     return np.array([row["iteration"] for row in rows], np.float64), layers

@@ -42,6 +42,7 @@ class Context:
             logprobs=np.asarray(sampled.logprobs, np.float32),
             reward=0.0,
             policy_version=sampled.policy_version,
+            cached_tokens=sampled.cached_tokens,
             prompt=self._message,
             reply=self._chat.reply_text(sampled.token_ids),
         )

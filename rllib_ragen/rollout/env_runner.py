@@ -94,6 +94,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             from rllib_ragen.rollout.engines.vllm import VLLMEngine
 
             gpus = int(config.num_gpus_per_env_runner) if config.num_gpus_per_env_runner > 1 else 1
+            cache = config.kv_cache_gib
             self.engine = VLLMEngine(
                 config.model_folder,
                 max_context=config.max_context_tokens,
@@ -102,6 +103,11 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
                 seed=self._seed or 0,
                 tensor_parallel_size=gpus,
                 distributed_executor_backend="mp" if gpus > 1 else "uni",
+                kv_cache_bytes=None if cache is None else int(cache * 2**30),
+                gpu_memory_utilization=config.gpu_memory_utilization,
+                enforce_eager=config.enforce_eager,
+                separate_process=config.separate_process,
+                can_sleep=config.sleep,
             )
             return
         spec = config.get_multi_rl_module_spec(spaces=self.get_spaces(), inference_only=True)
@@ -148,6 +154,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         if greedy is None:
             greedy = not (self.config.explore if explore is None else explore)
         # A fresh start makes the result independent of what was sampled before, to the last bit.
+        self.engine.wake()
         self.engine.reset()
         trajectories = collect(
             specs,
@@ -159,6 +166,8 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             max_concurrent=self.config.max_concurrent,
             env_timeout_s=self.config.env_timeout_s,
         )
+        if self.config.sleep:
+            self.engine.sleep()
         episodes = [to_episode(trajectory) for trajectory in trajectories]
         if count:
             self._report(episodes)

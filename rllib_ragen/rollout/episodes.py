@@ -11,6 +11,7 @@ from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
 
 from rllib_ragen.types import StopReason, Trajectory, Turn
 
+_TURN_FACTS = ("valid", "num_actions", "cached_tokens", "prompt", "reply")
 _NO_TOKENS = np.zeros(0, np.int32)
 
 
@@ -81,4 +82,4 @@ def to_trajectory(episode: SingleAgentEpisode) -> Trajectory:
 
 
 def _info(turn: Turn) -> dict[str, Any]:
-    return {"valid": turn.valid, "num_actions": turn.num_actions, "prompt": turn.prompt, "reply": turn.reply}
+    return {name: getattr(turn, name) for name in _TURN_FACTS}

@@ -13,7 +13,8 @@ def rollout_statistics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     """Means over trajectories that have not failed (NaN if there is none); num_failed counts the others.
 
     success, return_mean, turns_mean and context_tokens_mean are per trajectory; valid_ratio, actions_mean and
-    reply_tokens_mean per turn; finished_ratio: episodes that ended by the task and not by a cap.
+    reply_tokens_mean per turn; finished_ratio: episodes that ended by the task and not by a cap;
+    prefix_hit_rate: share of the prompts' tokens (each turn's whole context) that the engine had in its cache.
     """
     alive = [trajectory for trajectory in trajectories if not trajectory.stop_reason.failed]
     turns = [turn for trajectory in alive for turn in trajectory.turns]
@@ -26,8 +27,26 @@ def rollout_statistics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
         "actions_mean": _mean([turn.num_actions for turn in turns]),
         "reply_tokens_mean": _mean([len(turn.reply_ids) for turn in turns]),
         "finished_ratio": _mean([trajectory.stop_reason in ("goal", "failed") for trajectory in alive]),
+        "prefix_hit_rate": _hit_rate(alive),
         "num_failed": float(len(trajectories) - len(alive)),
     }
+
+
+def policy_lag(trajectories: Sequence[Trajectory], version: int) -> float:
+    """Updates between the weights that sampled and `version`, mean over turns: 0 means on-policy."""
+    return _mean([version - turn.policy_version for trajectory in trajectories for turn in trajectory.turns])
+
+
+def _hit_rate(trajectories: Sequence[Trajectory]) -> float:
+    cached = prompted = 0
+    for trajectory in trajectories:
+        context = 0
+        for turn in trajectory.turns:
+            context += len(turn.prompt_ids)
+            prompted += context
+            cached += turn.cached_tokens
+            context += len(turn.reply_ids)
+    return cached / prompted if prompted else float("nan")
 
 
 def _mean(numbers: Sequence[float]) -> float:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ import rllib_ragen.models.tiny
 from envs.registry import make_text_env
 from envs.text import TextEnv
 from rllib_ragen.rollout.engines.base import EngineDead, EngineFailure
+from rllib_ragen.rollout.statistics import rollout_statistics
 from rllib_ragen.types import Sampled, Sampling
 from tests.rollout import vllm_process
 from tests.rollout.build import VOCAB, generate, logits_of, make_model, prompts, worst_gap
@@ -180,6 +183,63 @@ def test_S2_updated_weights_equal_a_fresh_engine_and_leave_no_stale_cache(
     assert {reply.policy_version for reply in back.values()} == {2}
 
 
+def test_S2_ten_updates_in_a_row_leave_nothing_of_the_old_weights(ready: VLLMProcess) -> None:
+    requests = {key: (p, Sampling(12, STOPS, seed=key)) for key, p in enumerate(prompts(6, low=100, high=200))}
+    before = ask(ready, requests)
+    for version in range(1, 11):
+        model = make_model(version)
+        ready.call(vllm_process.load, weights_of(model), version)
+        for key, reply in ask(ready, requests).items():
+            assert worst_gap(model, requests[key][0], reply) <= BOUND
+            assert reply.policy_version == version and reply != before[key]
+    ready.call(vllm_process.load, weights_of(make_model()), 0)
+    assert ask(ready, requests) == before
+
+
+def test_S3_a_context_that_grew_is_not_computed_again(ready: VLLMProcess) -> None:
+    prompt = prompts(1, low=200, high=201)[0]
+    first = ask(ready, {0: (prompt, Sampling(30, ()))})[0]
+    assert first.cached_tokens == 0
+    longer = prompt + first.token_ids + prompts(1, seed=1)[0]
+    assert ask(ready, {1: (longer, Sampling(5, ()))})[1].cached_tokens >= 200
+
+
+def test_nothing_is_sampled_in_its_sleep(ready: VLLMProcess) -> None:
+    request = {0: (prompts(1)[0], Sampling(10, STOPS, seed=0))}
+    before = ask(ready, request)
+    with pytest.raises(RuntimeError, match="asleep"):
+        ready.call(vllm_process.sleep_and_ask, request)
+    ready.call(vllm_process.wake)
+    assert ask(ready, request) == before
+
+
+def test_a_cache_for_two_contexts_serves_many_requests(process: VLLMProcess, folders: dict[str, Path]) -> None:
+    """Preempted requests are computed again: slower, and the same tokens."""
+    process.folder = ""  # type: ignore[attr-defined]
+    requests = {key: (p, Sampling(200, (), seed=key)) for key, p in enumerate(prompts(16, low=100, high=250))}
+    process.call(vllm_process.start, folders["True0"])
+    roomy = ask(process, requests)
+    block_bytes = 2 * 2 * 2 * 32 * 4 * 32
+    process.call(vllm_process.start, folders["True0"], kv_cache_bytes=2 * 17 * block_bytes)
+    replies, preemptions = process.call(vllm_process.ask_and_count_preemptions, requests)
+    assert preemptions > 0
+    assert {key: reply.token_ids for key, reply in replies.items()} == {k: r.token_ids for k, r in roomy.items()}
+
+
+@pytest.mark.parametrize("apart", [{"separate_process": True}, {"distributed_executor_backend": "mp"}])
+def test_S2_an_engine_in_other_processes_keeps_the_same_promises(
+    process: VLLMProcess, folders: dict[str, Path], apart: dict[str, Any]
+) -> None:
+    process.folder = ""  # type: ignore[attr-defined]
+    requests = {key: (p, Sampling(20, STOPS, seed=key)) for key, p in enumerate(prompts(6))}
+    process.call(vllm_process.start, folders["True1"])
+    wanted = ask(process, requests)
+    process.call(vllm_process.start, folders["True0"], **apart)
+    assert ask(process, requests) != wanted
+    process.call(vllm_process.load, weights_of(make_model(1)), 1)
+    assert ask(process, requests) == {k: replace(r, policy_version=1) for k, r in wanted.items()}
+
+
 def make_env() -> TextEnv:
     return make_text_env("sokoban", limits={"prompt_style": "brief"})
 
@@ -200,6 +260,7 @@ def test_replaying_the_embedded_models_trajectories_gives_vllms_logprobs(process
     print(f"|log-prob difference| over {len(gap)} tokens: max {gap.max():.1e}, mean {gap.mean():.1e}")
     assert gap.max() <= 1e-4 and gap.mean() <= 1e-6
     assert any(trajectory.success for trajectory in trajectories)
+    assert rollout_statistics(trajectories)["prefix_hit_rate"] > 0.3
 
 
 def test_bfloat16_runs_and_stays_close(process: VLLMProcess, folders: dict[str, Path]) -> None:

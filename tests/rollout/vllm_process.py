@@ -68,6 +68,32 @@ def load_while_busy(weights: Weights) -> None:
         engine().reset()
 
 
+def ask_and_count_preemptions(requests: Requests) -> tuple[dict[int, Sampled | EngineFailure], int]:
+    """As `ask`, and how often a running request had to give up its cache."""
+    core: Any = engine()._engine.engine_core
+    scheduler, count = core.engine_core.scheduler, 0
+    preempt = scheduler._preempt_request
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        nonlocal count
+        count += 1
+        return preempt(*args, **kwargs)
+
+    scheduler._preempt_request = counted
+    return ask(requests), count
+
+
+def sleep_and_ask(requests: Requests) -> None:
+    """Tries to sample in the engine's sleep."""
+    engine().sleep()
+    ask(requests)
+
+
+def wake() -> None:
+    """Ends the sleep."""
+    engine().wake()
+
+
 def play(folder: Path, make_env: Callable[[], Any], count: int) -> list[Trajectory]:
     """Whole episodes with the model's own tokenizer."""
     chat = ChatFormat.from_folder(folder)

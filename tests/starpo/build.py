@@ -57,7 +57,11 @@ def digits_config(model: Path, *, env: dict[str, Any] | None = None, **training:
 
 def metrics_of(result: dict[str, Any]) -> dict[str, float]:
     """The StarPO metrics of a result dict that are no times."""
-    return {k: float(v) for k, v in result["starpo"].items() if not k.startswith("time_") and not k.endswith("per_s")}
+    return {
+        k: float(v)
+        for k, v in result["starpo"].items()
+        if not k.startswith("time_") and not k.endswith(("per_s", "idle_share"))
+    }
 
 
 def random_rows(count: int, seed: int = 0, *, vocab: int = 200) -> list[TokenRow]:

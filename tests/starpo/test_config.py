@@ -14,7 +14,7 @@ from tests.starpo.build import digits_config, metrics_of
 
 
 def test_every_key_of_the_run_config_has_a_fluent_setter_and_every_setter_a_key() -> None:
-    setters = (StarPOConfig.training, StarPOConfig.rollout, StarPOConfig.diagnostics)
+    setters = (StarPOConfig.training, StarPOConfig.rollout, StarPOConfig.vllm, StarPOConfig.diagnostics)
     own = {name for method in setters for name in inspect.signature(method).parameters} - {"self"}
     elsewhere = {
         *("model_path", "dtype"),  # .llm()

@@ -52,7 +52,7 @@ def test_two_runners_sample_what_one_process_samples(model: Path, remote: StarPO
         remote.learner_group._learner.module[MODULE].llm.state_dict()
     )
     specs = training_specs(99, 0, 4, 4)
-    ours, theirs = (algo._sample(specs, count=False) for algo in (local, remote))
+    ours, theirs = (algo._play(specs, count=False).trajectories for algo in (local, remote))
     assert [t.group_id for t in theirs] == [spec.group_id for spec in specs]
     for one, other in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(one.token_ids(), other.token_ids())
@@ -103,7 +103,7 @@ def test_a_programming_error_while_sampling_stops_the_run_with_its_reason(remote
     actor_ids = remote.env_runner_group.healthy_env_runner_ids()
     remote.env_runner_group.foreach_env_runner(spoil, local_env_runner=False)
     with pytest.raises(RuntimeError, match=r"sampling failed on env runner .*AttributeError"):
-        remote._sample(training_specs(0, 0, 2, 2), count=False)
+        remote._play(training_specs(0, 0, 2, 2), count=False)
     assert remote.env_runner_group.healthy_env_runner_ids() == actor_ids, "nobody had to die for it"
 
 

@@ -83,6 +83,12 @@ class Engine(ABC):
             return f"no room for a reply: prompt {len(prompt)}, max_context {self.max_context} tokens"
         return ""
 
+    def sleep(self) -> None:  # noqa: B027 - optional: most engines have nothing to free
+        """Frees device memory while nobody samples; nothing may be in flight. `wake` or `load_weights` ends it."""
+
+    def wake(self) -> None:  # noqa: B027
+        """Makes a sleeping engine ready to sample; its cache is empty then."""
+
     @abstractmethod
     def reset(self) -> None:
         """Drops all requests and caches; weights and version stay."""

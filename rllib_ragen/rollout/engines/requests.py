@@ -56,7 +56,7 @@ class Request:
     def sampled(self, version: int) -> Sampled:
         """The finished reply."""
         finished = self.tokens[-1] in self.sampling.stop_token_ids
-        return Sampled(self.tokens, self.logprobs, finished, version)
+        return Sampled(self.tokens, self.logprobs, finished, version, self.cached)
 
 
 def sampling_tensors(batch: Sequence[Request], device: torch.device) -> SamplingTensors:

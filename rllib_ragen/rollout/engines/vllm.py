@@ -33,7 +33,7 @@ _alive: VLLMEngine | None = None
 
 
 class VLLMEngine(Engine):
-    """Samples with vLLM, in this process unless tensor-parallel workers are asked for."""
+    """Samples with vLLM, in this process unless other processes are asked for."""
 
     def __init__(
         self,
@@ -48,7 +48,9 @@ class VLLMEngine(Engine):
         gpu_memory_utilization: float = 0.9,
         tensor_parallel_size: int = 1,
         distributed_executor_backend: Literal["uni", "mp"] = "uni",
-        enforce_eager: bool = True,
+        separate_process: bool = False,
+        enforce_eager: bool | None = None,
+        can_sleep: bool = False,
     ) -> None:
         """Starts vLLM on a transformers model folder (seconds to a minute).
 
@@ -65,7 +67,9 @@ class VLLMEngine(Engine):
             tensor_parallel_size: GPUs one model is spread over; above 1 the backend must be "mp".
             distributed_executor_backend: "uni": the worker in this process; "mp": workers in processes of their own.
                 Explicit, because inside a Ray placement group vLLM would choose Ray.
-            enforce_eager: no graph capture and no compilation.
+            separate_process: the scheduler too in a process of its own: it works on while this one steps environments.
+            enforce_eager: no graph capture and no compilation; default: so on a CPU.
+            can_sleep: whether `sleep` frees memory (GPU).
 
         Raises:
             ImportError: vLLM is not installed.
@@ -87,7 +91,8 @@ class VLLMEngine(Engine):
         self.max_context = max_context
         self._spec = _weight_spec(config)
         self.vocab_size = int(config.get_text_config().vocab_size)
-        self._in_process = distributed_executor_backend == "uni"
+        self._in_process = distributed_executor_backend == "uni" and not separate_process
+        self._asleep = False
         self._in_flight: set[int] = set()
         self._rejected: list[Result] = []
         self._spoiled = False
@@ -102,17 +107,20 @@ class VLLMEngine(Engine):
             max_num_seqs=max_rows,
             kv_cache_memory_bytes=kv_cache_bytes,
             gpu_memory_utilization=gpu_memory_utilization,
-            enforce_eager=enforce_eager,
+            enforce_eager=not on_gpu if enforce_eager is None else enforce_eager,
+            enable_sleep_mode=can_sleep and on_gpu,
             tensor_parallel_size=tensor_parallel_size,
             distributed_executor_backend=distributed_executor_backend,
             **_fixed_args(on_gpu, max_context),
         )
-        self._engine = LLMEngine.from_engine_args(args)
+        self._engine = LLMEngine.from_engine_args(args, enable_multiprocessing=separate_process)
         _alive = self
 
     def add(self, key: int, prompt_ids: Sequence[int], sampling: Sampling) -> None:
         from vllm.exceptions import VLLMValidationError
 
+        if self._asleep:
+            raise RuntimeError("the engine is asleep: wake() it first")
         if key in self._in_flight:
             raise ValueError(f"episode {key} already has a request in flight")
         prompt = [int(token) for token in prompt_ids]
@@ -150,6 +158,7 @@ class VLLMEngine(Engine):
         if self._in_flight:
             raise RuntimeError(BUSY)
         self._spec.check(named)
+        self.wake()
         try:
             if self._in_process:
                 self._engine.collective_rpc("ragen_load", args=(list(named.items()),))
@@ -159,6 +168,19 @@ class VLLMEngine(Engine):
             raise EngineDead(f"vLLM failed half-way through a weight update: {error}") from error
         self._drop_cache()
         self.version = version
+
+    def sleep(self) -> None:
+        if self._in_flight:
+            raise RuntimeError("the engine cannot sleep while requests are in flight: reset() or poll() first")
+        if not self._asleep:
+            self._drop_cache()
+            self._engine.sleep(level=1)
+            self._asleep = True
+
+    def wake(self) -> None:
+        if self._asleep:
+            self._engine.wake_up()
+            self._asleep = False
 
     def reset(self) -> None:
         self._engine.abort_request([str(key) for key in self._in_flight])
@@ -199,7 +221,7 @@ class VLLMEngine(Engine):
         if not all(map(math.isfinite, logprobs)):
             self._spoiled = True
             return EngineFailure("the model gave non-finite logits")
-        return Sampled(tokens, logprobs, reply.finish_reason == "stop", self.version)
+        return Sampled(tokens, logprobs, reply.finish_reason == "stop", self.version, output.num_cached_tokens or 0)
 
     def _load_by_file(self, named: Mapping[str, torch.Tensor]) -> None:
         from safetensors.torch import save_file

@@ -1,0 +1,219 @@
+"""Multi-turn rollouts against vLLM alone: generated tokens per second, ours ÷ `LLM.generate`, and continuous ÷ locked.
+
+    python -m benchmarks.rollouts_against_vllm --out rollouts.json
+
+raw     Our rollouts play Sokoban with the embedded model: environments, parsing, tokenisation and all. `LLM.generate`
+        then gets the very prompts, seeds and limits of all those turns in one call, so it may batch what the game
+        keeps apart, and makes the same tokens. Both with the same cap on requests in flight, prefix cache on.
+locked  Our rollouts with replies of uneven length, against the same episodes when every turn waits for the slowest
+        reply of all. Lengths are `spread` (log-uniform between 8 and 256 tokens) or `tailed` (16, and 256 for one reply
+        in ten).
+
+One thread per process, repeats interleaved; the median of the repeats' ratios counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import rllib_ragen.models.tiny
+from benchmarks.side_by_side import Timed, Worker, interleaved, summary, timed, worker
+from envs.registry import make_text_env
+from rllib_ragen.rollout.chat import ChatFormat
+from rllib_ragen.rollout.collect import EpisodeSpec, collect, turn_seed
+from rllib_ragen.rollout.engines.base import Engine, EngineFailure
+from rllib_ragen.types import Sampled, Sampling, Trajectory
+
+TINY = Path(rllib_ragen.models.tiny.__file__).parent / "checkpoint"
+MAX_CONTEXT, MAX_REPLY = 1024, 72
+GROUP_SIZE = 4
+LENGTHS: dict[str, Callable[[float], float]] = {
+    "spread": lambda u: 8 * 32**u,
+    "tailed": lambda u: 16 if u < 0.9 else 256,
+}
+"""Tokens of a reply from one uniform number."""
+Request = tuple[list[int], Sampling]
+_state: dict[str, Any] = {}
+
+
+class Uneven(Engine):
+    """Replies of lengths that the seeds decide, whatever the model says; `locked` holds all back for the slowest."""
+
+    def __init__(self, inner: Engine, locked: bool, lengths: str) -> None:
+        self.inner, self.locked, self.length_of = inner, locked, LENGTHS[lengths]
+        self.max_context, self.vocab_size = inner.max_context, inner.vocab_size
+
+    def add(self, key: int, prompt_ids: Sequence[int], sampling: Sampling) -> None:
+        length = int(self.length_of(np.random.default_rng(sampling.seed).uniform()))
+        self.inner.add(key, prompt_ids, replace(sampling, max_tokens=length, stop_token_ids=()))
+
+    def poll(self) -> list[tuple[int, Sampled | EngineFailure]]:
+        results = finished = self.inner.poll()
+        while self.locked and finished:
+            finished = self.inner.poll()
+            results = results + finished
+        return results
+
+    def forget(self, key: int) -> None:
+        self.inner.forget(key)
+
+    def load_weights(self, named: Any, version: int) -> None:
+        self.inner.load_weights(named, version)
+
+    def reset(self) -> None:
+        self.inner.reset()
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+def start_ours(rows: int, max_context: int) -> None:
+    """An engine of ours in this process."""
+    from rllib_ragen.rollout.engines.vllm import VLLMEngine
+
+    torch.set_num_threads(1)
+    if "engine" in _state:
+        _state["engine"].close()
+    _state["engine"] = VLLMEngine(TINY, max_context=max_context, max_rows=rows)
+
+
+def start_raw(rows: int) -> None:
+    """vLLM's own front end in this process, with the engine arguments that ours would use."""
+    from rllib_ragen.rollout.engines.vllm import _fixed_args, prepare_process
+
+    torch.set_num_threads(1)
+    prepare_process(on_gpu=False)
+    from vllm import LLM
+
+    args = _fixed_args(False, MAX_CONTEXT) | {"disable_log_stats": True}
+    args.pop("worker_extension_cls")
+    _state.pop("llm", None)
+    _state["llm"] = LLM(
+        str(TINY),
+        dtype="float32",
+        max_model_len=MAX_CONTEXT,
+        max_num_seqs=rows,
+        kv_cache_memory_bytes=1 << 30,
+        enforce_eager=True,
+        **args,
+    )
+
+
+def play(count: int, lengths: str = "", locked: bool = False) -> tuple[Timed, list[Trajectory]]:
+    """`count` episodes; the model decides how long replies are unless `lengths` does."""
+    engine: Engine = _state["engine"]
+    engine.reset()
+    chat = _state.setdefault("chat", ChatFormat.from_folder(TINY))
+    specs = episode_specs(count)
+    trajectories: list[Trajectory] = []
+
+    def work() -> float:
+        trajectories.extend(
+            collect(
+                specs,
+                engine=Uneven(engine, locked, lengths) if lengths else engine,
+                chat=chat,
+                make_env=lambda: make_text_env("sokoban", {"observation": "both"}, {"prompt_style": "brief"}),
+                sampling=Sampling(MAX_REPLY, chat.stop_token_ids),
+                max_context_tokens=engine.max_context,
+                max_concurrent=count,
+            )
+        )
+        return float(sum(trajectory.num_reply_tokens for trajectory in trajectories))
+
+    result = timed(work)
+    assert not any(trajectory.stop_reason.failed for trajectory in trajectories)
+    return result, trajectories
+
+
+def play_uneven(count: int, lengths: str, locked: bool) -> Timed:
+    """Without the trajectories, which need not travel."""
+    return play(count, lengths, locked)[0]
+
+
+def episode_specs(count: int) -> list[EpisodeSpec]:
+    """The same for both opponents."""
+    return [EpisodeSpec(f"g{i // GROUP_SIZE}", i // GROUP_SIZE, i, i) for i in range(count)]
+
+
+def requests_of(trajectories: Sequence[Trajectory]) -> list[Request]:
+    """The requests that the trajectories were made of."""
+    stops = ChatFormat.from_folder(TINY).stop_token_ids
+    requests = []
+    for spec, trajectory in zip(episode_specs(len(trajectories)), trajectories, strict=True):
+        context: list[int] = []
+        for k, turn in enumerate(trajectory.turns):
+            context = context + turn.prompt_ids.tolist()
+            limit = min(MAX_REPLY, MAX_CONTEXT - len(context))
+            requests.append((context, Sampling(limit, stops, seed=turn_seed(spec.sampling_seed, k))))
+            context = context + turn.reply_ids.tolist()
+    return requests
+
+
+def generate_raw(requests: Sequence[Request]) -> Timed:
+    """`LLM.generate` on all requests."""
+    from rllib_ragen.rollout.engines.vllm import _sampling_params
+
+    llm = _state["llm"]
+    llm.reset_prefix_cache()
+    prompts = [{"prompt_token_ids": prompt} for prompt, _ in requests]
+    params = [_sampling_params(sampling, MAX_CONTEXT - len(prompt)) for prompt, sampling in requests]
+    return timed(lambda: float(sum(len(o.outputs[0].token_ids) for o in llm.generate(prompts, params, use_tqdm=False))))
+
+
+def against_raw(ours: Worker, raw: Worker, count: int, repeats: int) -> dict[str, Any]:
+    """Generated tokens per second at `count` environments."""
+    ours.call(start_ours, count, MAX_CONTEXT)
+    raw.call(start_raw, count)
+    first, trajectories = ours.call(play, count)
+    requests = requests_of(trajectories)
+    found = interleaved(
+        {"ours": lambda: ours.call(play, count)[0], "raw": lambda: raw.call(generate_raw, requests)}, repeats
+    )
+    assert {one.amount for runs in found.values() for one in runs} == {first.amount}, "not the same tokens"
+    return {"what": "raw", "environments": count, "tokens": first.amount, **summary(found, "ours", "raw")}
+
+
+def against_locked(ours: Worker, count: int, lengths: str, repeats: int) -> dict[str, Any]:
+    """Continuous ÷ turn-locked at `count` environments."""
+    found = interleaved(
+        {
+            "continuous": lambda: ours.call(play_uneven, count, lengths, False),
+            "locked": lambda: ours.call(play_uneven, count, lengths, True),
+        },
+        repeats,
+    )
+    row = {"what": "locked", "lengths": lengths, "environments": count}
+    return row | summary(found, "continuous", "locked")
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--environments", type=int, nargs="+", default=[64, 256], help="episodes in flight")
+    parser.add_argument("--repeats", type=int, default=5, help="interleaved repeats after a warm-up")
+    parser.add_argument("--out", type=Path, help="JSON file")
+    args = parser.parse_args()
+    rows = []
+    with worker() as ours, worker() as raw:
+        for count in args.environments:
+            rows.append(against_raw(ours, raw, count, args.repeats))
+            print(json.dumps(rows[-1]), flush=True)
+            ours.call(start_ours, count, 2048)
+            for lengths in LENGTHS:
+                rows.append(against_locked(ours, count, lengths, args.repeats))
+                print(json.dumps(rows[-1]), flush=True)
+    if args.out:
+        args.out.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

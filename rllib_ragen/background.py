@@ -1,0 +1,29 @@
+"""A call that goes on beside the caller."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Background(Generic[T]):
+    """Runs `call` at once, in a thread of its own; `result` waits for it."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._future: Future[T] = Future()
+        # A daemon: a run that is interrupted while it samples must be able to end.
+        threading.Thread(target=self._run, args=(call,), name="background", daemon=True).start()
+
+    def result(self) -> T:
+        """What the call returned. Raises what it raised."""
+        return self._future.result()
+
+    def _run(self, call: Callable[[], T]) -> None:
+        try:
+            self._future.set_result(call())
+        except BaseException as error:
+            self._future.set_exception(error)

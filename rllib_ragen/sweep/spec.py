@@ -1,0 +1,132 @@
+"""What a sweep is: a base config, a space over its keys, and how it is searched. One YAML file."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from optuna.distributions import CategoricalDistribution
+from pydantic import Field, ValidationError
+
+from rllib_ragen.config import RunConfig, Section
+from rllib_ragen.config_checks import ConfigError
+from rllib_ragen.config_errors import sentence
+from rllib_ragen.config_load import Tree, build_config, flatten, merge, preset
+from rllib_ragen.sweep.space import Dimension, known_keys, read_space
+
+Objective = Literal["success", "success_greedy", "return", "reply_tokens"]
+MINIMISED: tuple[Objective, ...] = ("reply_tokens",)
+SMOKE: Tree = {
+    "iterations": 2,
+    "checkpoint_interval": 1,
+    "rollout": {"num_groups": 4},
+    "eval": {"interval": 1, "num_instances": 8, "num_test_instances": 0},
+}
+"""Laid over the base config by --smoke: whether it runs, not what it finds."""
+_CHECKED_COMBINATIONS = 256
+
+
+class SweepSpec(Section):
+    """A sweep file."""
+
+    name: str = Field(pattern=r"^\w[\w.-]*$", description="study's and folder's name")
+    question: str = Field("", description="what the sweep is to answer, for people")
+    base: dict[str, Any] = Field(default_factory=dict, description="config of every run, over its environment's preset")
+    space: dict[str, Any] = Field(default_factory=dict, description="what varies: key → choice, uniform, …")
+    sampler: Literal["tpe", "random", "grid", "cmaes"] = Field("tpe", description="who chooses")
+    scheduler: Literal["none", "asha", "median"] = Field("none", description="who stops hopeless runs early")
+    grace_iterations: int = Field(10, ge=1, description="iterations before a scheduler may stop a run")
+    trials: int = Field(20, ge=1, description="configurations; of a grid at most all")
+    seeds: list[int] = Field(default=[0], min_length=1, description="runs of each configuration; one trial of Optuna's")
+    objectives: list[Objective] = Field(
+        default=["success"], min_length=1, description="validation numbers; reply_tokens is to be small"
+    )
+    max_concurrent: int | None = Field(None, ge=1, description="runs at a time; null: as many as resources allow")
+    retries: int = Field(1, ge=0, description="how often a crashed run goes on from its checkpoint")
+
+    def dimensions(self) -> dict[str, Dimension]:
+        """The space. Raises ConfigError if it makes no sense."""
+        return read_space(self.space, known_keys(RunConfig().model_dump(mode="json")))
+
+    def combinations(self) -> list[dict[str, Any]]:
+        """Every choice, or both ends, of every dimension with those of every other: a grid, if all are choices."""
+        dimensions = self.dimensions()
+        everything = itertools.product(*(dimension.samples() for dimension in dimensions.values()))
+        return [dict(zip(dimensions, values, strict=True)) for values in everything]
+
+    @property
+    def num_trials(self) -> int:
+        """Configurations that will be tried."""
+        return min(self.trials, len(self.combinations())) if self.sampler == "grid" else self.trials
+
+    def config(self, values: Mapping[str, Any], seed: int) -> RunConfig:
+        """The config of one run.
+
+        Args:
+            values: of every dimension, by its name.
+            seed: the run's.
+
+        Raises:
+            ConfigError: these values do not fit together.
+        """
+        dimensions = self.dimensions()
+        settings = merge(self.base, *(dimensions[name].settings(value) for name, value in values.items()))
+        env = str(flatten(settings).get("env.name", RunConfig().env.name))
+        return build_config(preset(env), settings, {"seed": seed})
+
+
+def read_sweep(tree: Mapping[str, Any], *, smoke: bool = False) -> SweepSpec:
+    """The checked sweep.
+
+    Raises:
+        ConfigError: one sentence that names the key.
+    """
+    try:
+        spec = SweepSpec.model_validate(dict(tree))
+    except ValidationError as error:
+        raise ConfigError(sentence(error, SweepSpec)) from None
+    if smoke:
+        spec = spec.model_copy(update={"base": merge(spec.base, SMOKE), "trials": min(spec.trials, 2)})
+        spec.seeds, spec.grace_iterations = spec.seeds[:1], 1
+    _check_search(spec)
+    for values in spec.combinations()[:_CHECKED_COMBINATIONS]:
+        try:
+            config = spec.config(values, spec.seeds[0])
+        except ConfigError as error:
+            raise ConfigError(f"with {_told(values)}: {error}") from None
+        if config.eval.interval == 0:
+            raise ConfigError("eval.interval=0: a sweep compares validations; allowed: ≥ 1")
+    return spec
+
+
+def save_sweep(spec: SweepSpec, path: Path) -> None:
+    """Writes it as YAML that `read_sweep` reads."""
+    path.write_text(yaml.safe_dump(spec.model_dump(mode="json"), sort_keys=False), encoding="utf-8")
+
+
+def _check_search(spec: SweepSpec) -> None:
+    dimensions = spec.dimensions()
+    if len(set(spec.seeds)) < len(spec.seeds):
+        raise ConfigError(f"seeds: {spec.seeds} holds one twice")
+    if spec.scheduler != "none" and len(spec.objectives) > 1:
+        raise ConfigError(f"scheduler={spec.scheduler} compares one objective; allowed with several: none")
+    plain = {name for name, d in dimensions.items() if isinstance(d.distribution, CategoricalDistribution)}
+    if spec.sampler == "grid" and (others := sorted(dimensions.keys() - plain)):
+        raise ConfigError(f"sampler=grid cannot enumerate space.{others[0]}; allowed there: choice")
+    if spec.sampler == "cmaes":
+        if plain:
+            raise ConfigError(
+                f"sampler=cmaes cannot search space.{min(plain)}: allowed there: uniform, loguniform, int"
+            )
+        if len(spec.objectives) > 1:
+            raise ConfigError("sampler=cmaes has one objective; allowed with several: tpe, random, grid")
+        if find_spec("cmaes") is None:
+            raise ConfigError("sampler=cmaes needs the package cmaes (pip install 'rllib_ragen[sweep]')")
+
+
+def _told(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())

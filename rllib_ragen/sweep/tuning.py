@@ -1,0 +1,85 @@
+"""The sweep under Ray Tune: scheduler, resources, failures, and what is shown while it runs."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from ray import tune
+from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, MedianStoppingRule
+
+from rllib_ragen.ray_start import start_ray
+from rllib_ragen.sweep.lines import SweepLines
+from rllib_ragen.sweep.report import write_report
+from rllib_ragen.sweep.search import StudySearch
+from rllib_ragen.sweep.spec import SweepSpec
+from rllib_ragen.sweep.study import SweepStudy
+from rllib_ragen.sweep.table import SweepTable
+from rllib_ragen.sweep.trial import play_trial, resources_of
+
+NO_SUCCESS = 1
+_TUNE = "tune"
+
+
+def tune_sweep(spec: SweepSpec, folder: Path, *, resume: bool) -> int:
+    """Runs the sweep to its end and writes its report; 0, or 1 if no configuration succeeded.
+
+    Raises:
+        ConfigError: Ray has not what one run asks for, or the study is of another space.
+    """
+    config = spec.config(spec.combinations()[0], spec.seeds[0])
+    study = SweepStudy(spec, folder / "study.db")
+    start_ray(config)
+    # Tune's newer output draws its own boxes, whatever it is told.
+    os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+    logging.getLogger("ray.tune").setLevel(logging.ERROR)
+    print(f"sweep folder  {folder}\nstudy         sqlite:///{folder / 'study.db'}")
+    print(f"to try        {spec.num_trials} configurations × {len(spec.seeds)} seeds", flush=True)
+    tuner(spec, folder, resume).fit()
+    best = study.best()
+    write_report(spec, study, folder)
+    if not best:
+        print(f"No configuration succeeded; their logs are in {folder / 'runs'}.")
+        return NO_SUCCESS
+    print(f"\n{SweepTable(study, spec).text()}\n")
+    print(f"report        {folder / 'report.html'}, trials.csv")
+    print(f"best config   {folder / 'best.yaml'}  (python -m rllib_ragen.run --config {folder / 'best.yaml'})")
+    return 0
+
+
+def tuner(spec: SweepSpec, folder: Path, resume: bool) -> Any:
+    """A new Tuner, or the saved one; a sweep that was killed before Tune saved anything begins again."""
+    trainable = tune.with_resources(play_trial, resources_of(spec.config(spec.combinations()[0], spec.seeds[0])))
+    state = folder / _TUNE
+    if resume and tune.Tuner.can_restore(str(state)):
+        return tune.Tuner.restore(str(state), trainable, resume_unfinished=True, resume_errored=False)
+    return tune.Tuner(
+        trainable,
+        tune_config=tune.TuneConfig(
+            search_alg=StudySearch(spec, folder),
+            scheduler=_scheduler(spec),
+            num_samples=spec.num_trials * len(spec.seeds),
+            max_concurrent_trials=spec.max_concurrent,
+            trial_dirname_creator=lambda trial: str(trial.trial_id),
+        ),
+        run_config=tune.RunConfig(
+            name=_TUNE,
+            storage_path=str(folder),
+            failure_config=tune.FailureConfig(max_failures=spec.retries),
+            callbacks=[SweepLines(spec.objectives)],
+            verbose=0,
+        ),
+    )
+
+
+def _scheduler(spec: SweepSpec) -> Any:
+    objective = spec.objectives[0]
+    common = {"time_attr": "iteration", "metric": objective, "mode": "min" if objective == "reply_tokens" else "max"}
+    if spec.scheduler == "asha":
+        iterations = spec.config(spec.combinations()[0], spec.seeds[0]).iterations
+        return ASHAScheduler(**common, grace_period=spec.grace_iterations, max_t=iterations + 1, reduction_factor=3)
+    if spec.scheduler == "median":
+        return MedianStoppingRule(**common, grace_period=spec.grace_iterations)
+    return FIFOScheduler()
