@@ -24,19 +24,9 @@ def played(group: str, replies: Sequence[str], reward: float, prompt: str = "Tur
     turns = []
     for reply in replies:
         ids = np.array(tokenizer.encode(reply, add_special_tokens=False), np.int32)
-        turns.append(
-            Turn(
-                np.arange(3, dtype=np.int32),
-                ids,
-                np.full(len(ids), -0.5, np.float32),
-                reward,
-                0,
-                True,
-                2,
-                prompt,
-                reply,
-            )
-        )
+        logprobs = np.full(len(ids), -0.5, np.float32)
+        turn = Turn(np.arange(3, dtype=np.int32), ids, logprobs, reward, 0, num_actions=2, prompt=prompt, reply=reply)
+        turns.append(turn)
     return Trajectory(group, 0, 0, turns, StopReason.GOAL if reward > 0 else StopReason.MAX_TURNS, success=reward > 0)
 
 
