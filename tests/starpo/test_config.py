@@ -16,7 +16,10 @@ from tests.starpo.build import digits_config, metrics_of
 
 def test_every_key_of_the_run_config_has_a_fluent_setter_and_every_setter_a_key() -> None:
     config = StarPOConfig
-    setters = (config.training, config.credit, config.learning, config.rollout, config.vllm)
+    setters = (
+        *(config.training, config.credit, config.learning, config.rollout, config.vllm),
+        config.diagnostics,
+    )
     own = {name for method in setters for name in inspect.signature(method).parameters} - {"self"}
     elsewhere = {
         *("model_path", "dtype"),  # .llm()
