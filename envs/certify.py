@@ -137,7 +137,7 @@ def _steps_are_five_tuples(make: Make, instances: int) -> None:
             _require(type(reward) is float and math.isfinite(reward), f"reward must be a finite float, got {reward!r}")
             _require(type(terminated) is bool and type(truncated) is bool, "terminated and truncated must be bool")
             _require(not (terminated and truncated), "an episode cannot both terminate and be truncated")
-            for key in ("success", "valid", "actions", "dropped", "stop_reason"):
+            for key in ("success", "valid", "actions", "dropped", "stop_reason", "state"):
                 _require(key in info, f"info lacks {key!r}")
 
 

@@ -49,7 +49,8 @@ class TextEnv(gym.Env[str, str]):
 
     `step` returns Gymnasium's 5-tuple; the reward is the turn's: the sum over its actions, plus the format penalty.
     `info` holds `success`, `valid` (a valid action ran), `actions` (names run), `dropped` (parts that named no action
-    or came after the per-turn cap), `thought`, `stop_reason` ("", "goal", "failed", "max_turns" or "max_actions").
+    or came after the per-turn cap), `thought`, `stop_reason` ("", "goal", "failed", "max_turns" or "max_actions") and
+    `state` (the task's state as text, without counters of turns and actions); `reset` gives `state`, too.
     `system_prompt` is the conversation's system message.
     """
 
@@ -89,7 +90,7 @@ class TextEnv(gym.Env[str, str]):
         super().reset(seed=seed)
         _, task_info = self.task.reset(seed=seed, options=options)
         self.turn, self.actions_taken, self._done = 1, 0, False
-        return self._prompt(), {**task_info, "success": False, "stop_reason": ""}
+        return self._prompt(), {**task_info, "success": False, "stop_reason": "", "state": self.task.describe()}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Plays one turn with the reply `action`. Raises gym.error.ResetNeeded after the end."""
@@ -115,6 +116,7 @@ class TextEnv(gym.Env[str, str]):
             "dropped": dropped,
             "thought": reply.thought,
             "stop_reason": stop_reason,
+            "state": self.task.describe(),
         }
         feedback = _feedback(reward, run, dropped)
         observation = f"{feedback}\n{self.task.describe()}" if self._done else f"{feedback}\n{self._prompt()}"

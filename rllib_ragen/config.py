@@ -95,12 +95,35 @@ class CreditSection(Section):
     normalize: Literal["none", "batch"] = Field(
         "batch", description="batch: divide advantages by their std over the batch's trained tokens"
     )
-    gamma: float = Field(1.0, ge=0, le=1, description="discount (gae)")
-    lam: float = Field(1.0, ge=0, le=1, description="GAE lambda")
-    turn_rewards: bool = Field(True, description="gae: each turn's reward on its own last token, else all on the last")
-    filter: Literal["none", "top_p", "top_k"] = Field("none", description="which groups are learnt from")
-    filter_value: float = Field(0.9, gt=0, le=1, description="v of the filter")
-    filter_metric: Literal["reward_std", "reward_variance"] = Field("reward_std", description="score of a group")
+    gamma: float = Field(1.0, ge=0, le=1, description="discount per token (gae, bi_level_gae, reinforce++)")
+    lam: float = Field(1.0, ge=0, le=1, description="GAE lambda (gae, bi_level_gae)")
+    turn_gamma: float = Field(0.95, ge=0, le=1, description="discount per turn (bi_level_gae, gigpo, turn_grpo)")
+    turn_weight: float = Field(1.0, ge=0, description="turn's advantage beside its episode's (gigpo, turn_grpo)")
+    turn_rewards: bool = Field(
+        True, description="gae, bi_level_gae, reinforce++: rewards on their own turn's last token, else all on the last"
+    )
+    reward_norm: Literal["none", "mean", "mean_std", "asym_clip"] = Field(
+        "none", description="how returns are normalised before the estimator; filters read raw ones"
+    )
+    reward_grouping: Literal["group", "batch"] = Field("group", description="whose statistics reward_norm uses")
+    filter: Literal["none", "top_p", "top_p_softmax", "top_k", "top_k_abs", "min_p"] = Field(
+        "none", description="which groups are learnt from"
+    )
+    filter_value: float = Field(0.9, gt=0, description="v of the filter: a share, with top_k_abs a number of groups")
+    filter_metric: Literal[
+        "reward_std", "reward_variance", "reward", "reward_sum", "entropy", "entropy_variance", "length"
+    ] = Field("reward_std", description="score of a group")
+    filter_direction: Literal["largest", "smallest"] = Field("largest", description="which scores are kept first")
+    filter_zero_spread: bool = Field(False, description="filters may keep groups whose returns are all equal")
+    group_weighting: Literal["none", "spread"] = Field(
+        "none", description="spread: policy loss times the group's reward std, relative to the largest"
+    )
+    loss_scaling: Literal["none", "linear", "sqrt"] = Field(
+        "none", description="policy loss times the kept share of the groups, or its root"
+    )
+    dynamic_sampling_rounds: int = Field(
+        0, ge=0, description="rounds that replace groups without reward spread by further ones (dapo); 0: off"
+    )
     max_empty_updates: int = Field(5, ge=1, description="stop after so many filtered-out batches in a row")
 
 
@@ -121,13 +144,33 @@ class LearnerSection(Section):
         None, ge=1, description="torch threads of each process; null: 1 in actors, one per core in the driver"
     )
     microbatch_tokens: int = Field(8192, ge=1, description="padded tokens of one forward pass")
+    gradient_checkpointing: bool = Field(False, description="layers computed again in backward: less memory, slower")
+    lr_schedule: Literal["constant", "linear", "cosine"] = Field(
+        "constant", description="of both learning rates after warm-up; the falling ones reach 0"
+    )
+    warmup_iterations: int = Field(0, ge=0, description="updates over which the learning rates rise")
+    decay_iterations: int | None = Field(
+        None, ge=1, description="update at which a falling schedule is at 0; null: `iterations`"
+    )
+    max_skipped_steps: int = Field(5, ge=1, description="stop after so many non-finite gradients in a row")
+    loss: Literal["token", "sequence"] = Field(
+        "token", description="ratio of each token (PPO), or of its whole trajectory (GSPO: wants clips near 3e-4)"
+    )
+    tis_cap: float | None = Field(
+        None, gt=0, description="truncated importance sampling: cap of learner's/sampler's probability; null: off"
+    )
     clip_low: float = Field(0.2, ge=0, lt=1, description="lower clip of the ratio")
     clip_high: float = Field(0.28, ge=0, description="upper clip of the ratio")
     clip_dual: float | None = Field(3.0, gt=1, description="dual clip for negative advantages; null: off")
-    aggregation: Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum"] = Field(
+    aggregation: Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm"] = Field(
         "token-mean", description="how per-token losses become one number"
     )
+    norm_tokens: int | None = Field(
+        None, ge=1, description="divisor of seq-mean-token-sum-norm; null: rollout.max_context_tokens"
+    )
     entropy_coeff: float = Field(0.001, ge=0, description="entropy bonus")
+    kl_coeff: float = Field(0.0, ge=0, description="pull towards the model that the run started from; 0: not loaded")
+    kl_estimator: Literal["k1", "k2", "k3"] = Field("k3", description="estimator of that divergence")
     value_coeff: float = Field(0.5, ge=0, description="weight of the value loss (gae)")
     value_clip: float = Field(0.5, gt=0, description="clip range of the value loss")
 

@@ -6,8 +6,9 @@ import difflib
 from dataclasses import asdict
 
 from envs.registry import check_env_name, make_text_env
-from rllib_ragen.config import RunConfig
+from rllib_ragen.config import CreditSection, RunConfig
 from rllib_ragen.credit.registry import estimator_names, make_estimator
+from rllib_ragen.presets import algorithm_names
 
 
 class ConfigError(ValueError):
@@ -23,6 +24,7 @@ def check_config(config: RunConfig) -> RunConfig:
     _check_env(config)
     _check_rollout(config)
     _check_credit(config)
+    _check_learner(config)
     return config
 
 
@@ -62,23 +64,90 @@ def _check_rollout(config: RunConfig) -> None:
 
 
 def _check_credit(config: RunConfig) -> None:
-    credit, rollout = config.credit, config.rollout
-    if credit.estimator not in estimator_names():
-        raise ConfigError(
-            f"credit.estimator: unknown {credit.estimator!r}; {nearest(credit.estimator, estimator_names())}"
-        )
-    needs_group = make_estimator(credit).needs_group
-    if rollout.group_size == 1 and (needs_group or credit.filter != "none"):
-        who = f"credit.estimator={credit.estimator}" if needs_group else f"credit.filter={credit.filter}"
-        raise ConfigError(
-            f"rollout.group_size=1 with {who}, which compares the trajectories of a group: allowed are ≥ 2"
-            + ("" if not needs_group else ", or credit.estimator=gae")
-        )
-    sampled = rollout.num_groups * rollout.group_size
+    _check_estimator(config)
+    _check_filter(config.credit)
+    sampled = config.rollout.num_groups * config.rollout.group_size
     if config.learner.num_minibatches > sampled:
         raise ConfigError(
             f"learner.num_minibatches={config.learner.num_minibatches} is more than the {sampled} trajectories of an"
             " iteration (rollout.num_groups × rollout.group_size)"
+        )
+
+
+def _check_estimator(config: RunConfig) -> None:
+    credit = config.credit
+    if credit.estimator in algorithm_names() and credit.estimator not in estimator_names():
+        raise ConfigError(
+            f"credit.estimator: {credit.estimator} is a whole algorithm, of which the estimator is a part; give"
+            f" --algorithm {credit.estimator}, or the keys of tune_configs/algorithms/{credit.estimator}.yaml; allowed"
+            f" here: {', '.join(estimator_names())}"
+        )
+    if credit.estimator not in estimator_names():
+        raise ConfigError(
+            f"credit.estimator: unknown {credit.estimator!r}; {nearest(credit.estimator, estimator_names())}"
+        )
+    estimators = {name: make_estimator(credit.model_copy(update={"estimator": name})) for name in estimator_names()}
+    needs_group = estimators[credit.estimator].needs_group
+    comparing = {
+        f"credit.estimator={credit.estimator}": needs_group,
+        f"credit.filter={credit.filter}": credit.filter != "none",
+        f"credit.dynamic_sampling_rounds={credit.dynamic_sampling_rounds}": credit.dynamic_sampling_rounds > 0,
+        f"credit.group_weighting={credit.group_weighting}": credit.group_weighting != "none",
+        f"credit.reward_norm={credit.reward_norm}": credit.reward_norm != "none" and credit.reward_grouping == "group",
+    }
+    who = next((key for key, compares in comparing.items() if compares), None)
+    if config.rollout.group_size == 1 and who is not None:
+        alone = [name for name, estimator in estimators.items() if not estimator.needs_group]
+        raise ConfigError(
+            f"rollout.group_size=1 with {who}, which compares the trajectories of a group: allowed are ≥ 2"
+            + (f", or a credit.estimator that does not: {', '.join(alone)}" if needs_group else "")
+        )
+
+
+def _check_filter(credit: CreditSection) -> None:
+    name, value = credit.filter, credit.filter_value
+    if name == "top_k_abs" and value != int(value):
+        raise ConfigError(
+            f"credit.filter_value={value:g} with credit.filter=top_k_abs: must be a number of groups, ≥ 1"
+        )
+    if name not in ("none", "top_k_abs") and value > 1:
+        raise ConfigError(f"credit.filter_value={value:g} with credit.filter={name}: must be a share > 0 and ≤ 1")
+    if name in ("top_p", "min_p") and credit.filter_metric in ("reward", "reward_sum"):
+        raise ConfigError(
+            f"credit.filter={name} with credit.filter_metric={credit.filter_metric}: a share of scores that may be"
+            " negative means nothing; allowed with it are the other metrics, or the filters top_k, top_k_abs and"
+            " top_p_softmax"
+        )
+    if name == "min_p" and credit.filter_direction == "smallest":
+        raise ConfigError(
+            "credit.filter_direction=smallest with credit.filter=min_p, which keeps what is near the largest score:"
+            " allowed is largest"
+        )
+    if credit.dynamic_sampling_rounds > 0 and credit.filter_zero_spread:
+        raise ConfigError(
+            f"credit.filter_zero_spread=true with credit.dynamic_sampling_rounds={credit.dynamic_sampling_rounds},"
+            " which replaces just those groups: allowed is false, or 0 rounds"
+        )
+
+
+def _check_learner(config: RunConfig) -> None:
+    learner = config.learner
+    if learner.norm_tokens is not None and learner.aggregation != "seq-mean-token-sum-norm":
+        raise ConfigError(
+            f"learner.norm_tokens={learner.norm_tokens} with learner.aggregation={learner.aggregation}, which does not"
+            " use it; allowed: null, or learner.aggregation=seq-mean-token-sum-norm"
+        )
+    if learner.lr_schedule == "constant":
+        if learner.decay_iterations is not None:
+            raise ConfigError(
+                f"learner.decay_iterations={learner.decay_iterations} with learner.lr_schedule=constant, which does not"
+                " fall; allowed: null, or learner.lr_schedule=linear or cosine"
+            )
+    elif learner.warmup_iterations >= (learner.decay_iterations or config.iterations):
+        raise ConfigError(
+            f"learner.warmup_iterations={learner.warmup_iterations} leaves nothing of learner.lr_schedule="
+            f"{learner.lr_schedule}; allowed: below {learner.decay_iterations or config.iterations}"
+            f" ({'learner.decay_iterations' if learner.decay_iterations else 'iterations'})"
         )
 
 

@@ -1,10 +1,12 @@
-"""Reads a run's config: defaults < preset or YAML file < flags < `--set a.b=c`; then checks and saves it."""
+"""Reads a run's config: defaults < environment's preset or YAML file < algorithm's < flags < `--set a.b=c`.
+
+Then checks and saves it.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,9 @@ from pydantic import ValidationError
 
 from envs.registry import check_env_name
 from rllib_ragen.config import RunConfig
-from rllib_ragen.config_checks import ConfigError, check_config
+from rllib_ragen.config_checks import ConfigError, check_config, nearest
 from rllib_ragen.config_errors import sentence
+from rllib_ragen.presets import algorithm_file, algorithm_names, env_file
 
 Tree = dict[str, Any]
 
@@ -94,10 +97,23 @@ def preset(env_name: str) -> Tree:
         ConfigError: unknown environment.
     """
     try:
-        file = resources.files("tune_configs") / f"{check_env_name(env_name)}.yaml"
+        file = env_file(check_env_name(env_name))
     except ValueError as error:
         raise ConfigError(f"env.name: {error}") from None
     tree = _parse(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    assert isinstance(tree, dict)
+    return tree
+
+
+def algorithm_preset(name: str) -> Tree:
+    """What an algorithm sets beside its environment (tune_configs/algorithms/<name>.yaml).
+
+    Raises:
+        ConfigError: unknown algorithm.
+    """
+    if name not in algorithm_names():
+        raise ConfigError(f"--algorithm: unknown {name!r}; {nearest(name, algorithm_names())}")
+    tree = _parse(algorithm_file(name).read_text(encoding="utf-8"))
     assert isinstance(tree, dict)
     return tree
 

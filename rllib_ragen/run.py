@@ -18,7 +18,16 @@ from envs.registry import check_env_name
 from rllib_ragen.cli import key_table, make_parser, read_layers
 from rllib_ragen.config import RunConfig
 from rllib_ragen.config_checks import ConfigError
-from rllib_ragen.config_load import build_config, flatten, merge, parse_config, preset, read_yaml, save_config
+from rllib_ragen.config_load import (
+    algorithm_preset,
+    build_config,
+    flatten,
+    merge,
+    parse_config,
+    preset,
+    read_yaml,
+    save_config,
+)
 from rllib_ragen.display import Display, make_display
 from rllib_ragen.interrupt import Interrupt
 from rllib_ragen.preflight import preflight
@@ -68,6 +77,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "An environment's own settings (tune_configs/) come before the defaults in brackets.",
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="YAML with the same keys, instead of the preset")
+    parser.add_argument(
+        "--algorithm",
+        metavar="WORD",
+        help="estimator, filter and loss by one word: starpo_s, grpo … (docs/algorithms.md)",
+    )
     parser.add_argument("--resume", type=Path, metavar="DIR", help="run folder to go on from, at its newest checkpoint")
     return parser.parse_args(arguments)
 
@@ -81,14 +95,16 @@ def plan(options: argparse.Namespace) -> Job:
     flags, assignments = read_layers(options)
     given = merge(flags, assignments)
     if options.resume is not None:
-        if options.config is not None:
-            raise ConfigError("--resume takes its config from the run folder; --config cannot be given with it")
+        for flag in ("config", "algorithm"):
+            if getattr(options, flag) is not None:
+                raise ConfigError(f"--resume takes its config from the run folder; --{flag} cannot be given with it")
         return plan_resume(RunFolder.open(options.resume), given)
     if options.config is not None:
         base = read_yaml(options.config)
     else:
         base = preset(str(flatten(given).get("env.name", RunConfig().env.name)))
-    config = build_config(base, flags, assignments)
+    algorithm = {} if options.algorithm is None else algorithm_preset(options.algorithm)
+    config = build_config(base, algorithm, flags, assignments)
     engine = preflight(config)
     stamp = time.strftime("%Y%m%d-%H%M%S")
     name = config.name or f"{check_env_name(config.env.name)}-{stamp}-seed{config.seed}"

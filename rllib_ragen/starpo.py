@@ -24,12 +24,15 @@ from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS
 from rllib_ragen.background import Background
 from rllib_ragen.checkpoint import load_learner_state, read_ahead, read_facts, save_checkpoint, write_model_folder
 from rllib_ragen.config import RunConfig
-from rllib_ragen.credit.filters import filter_groups
+from rllib_ragen.credit.filters import FilterResult, filter_groups
+from rllib_ragen.credit.normalise import normalised_rewards
 from rllib_ragen.credit.registry import make_estimator
 from rllib_ragen.credit.rows import to_rows
+from rllib_ragen.credit.weighting import loss_weights
 from rllib_ragen.diagnostics.probe import is_due, probe, probe_metric_names
 from rllib_ragen.diagnostics.replies import reply_statistics
 from rllib_ragen.diagnostics.scorer import score_on_learners
+from rllib_ragen.dynamic_sampling import sample_with_spread
 from rllib_ragen.learner.calls import on_every_learner
 from rllib_ragen.learner.critic import critic_values
 from rllib_ragen.learner.training_data import TokenTrainingData
@@ -55,8 +58,11 @@ LEARNER_METRICS = (
     "grad_norm",
     "logprob_gap_mean",
     "logprob_gap_max",
+    "logprob_gap_k3",
     "num_trained_tokens",
     "skipped_steps",
+    "skipped_in_a_row",
+    "lr",
 )
 _SHUFFLE, _PROBE = 4, 5
 logger = logging.getLogger(__name__)
@@ -75,6 +81,8 @@ class Progress:
     stop_reason: str = ""
     std_ema: dict[str, float] = field(default_factory=dict)
     """Running means of the information diagnostics."""
+    ahead_drawn: dict[str, float] = field(default_factory=dict)
+    """`Batch.drawn` of the batch that is sampled ahead."""
 
 
 @dataclass(frozen=True)
@@ -85,16 +93,20 @@ class Batch:
     metrics: list[Any]
     """Of the runners that played, reduced."""
     seconds: float
+    drawn: dict[str, float] = field(default_factory=dict)
+    """How many rounds and groups it took."""
 
 
 class StarPO(Algorithm):
     """Trains an LLM agent on text environments.
 
     `train()` returns RLlib's result dict; what matters is flat under `starpo` (NaN where there was nothing to
-    measure): success, return_mean, turns_mean, valid_ratio, reply_tokens_mean, reply_tokens_per_s, num_failed,
-    group_reward_std, num_groups, kept_groups, zero_spread_groups, policy_loss, value_loss, entropy, clip_fraction,
-    grad_norm, logprob_gap_mean, logprob_gap_max, num_trained_tokens, policy_version, policy_lag, time_rollout_s,
-    time_update_s, time_sync_s, learner_idle_share, runner_idle_share; with rollout.overlap also time_wait_s.
+    measure): success, return_mean, turns_mean, valid_ratio, reply_tokens_mean, reply_tokens_per_s, prefix_hit_rate,
+    num_failed, group_reward_std, num_groups, kept_groups, zero_spread_groups, sampling_rounds, sampled_groups,
+    policy_loss, value_loss, entropy, clip_fraction, grad_norm, logprob_gap_mean, logprob_gap_max, logprob_gap_k3,
+    num_trained_tokens, skipped_steps, skipped_in_a_row, lr, kl (with a reference), policy_version, policy_lag,
+    time_rollout_s, time_update_s, time_sync_s, learner_idle_share, runner_idle_share; with rollout.overlap also
+    time_wait_s.
 
     With `rollout.overlap` the next batch is sampled while this one is learnt from: its weights are one update old,
     and every trajectory is of one version. Without it the batch is always of the newest weights.
@@ -125,20 +137,18 @@ class StarPO(Algorithm):
     def training_step(self) -> None:
         """One iteration."""
         started, self._times = perf_counter(), {}
-        batch = self._ahead or self._play(self._next_specs())
+        batch = self._ahead or self._play_batch()
         self._ahead = None
         self._trajectories = batch.trajectories
-        ahead = self._play_ahead() if self.config.overlap == "one_step_off" else None
+        ahead = Background(self._play_batch) if self.config.overlap == "one_step_off" else None
         alive = [trajectory for trajectory in self._trajectories if not trajectory.stop_reason.failed]
         filtered = filter_groups(alive, self._credit)
-        self._log(rollout_statistics(self._trajectories) | reply_statistics(alive) | filtered.metrics)
+        self._log(rollout_statistics(self._trajectories) | reply_statistics(alive) | filtered.metrics | batch.drawn)
         with self._timed("diagnostics"):
             self._log(self._probe(alive))
 
         with self._timed("update"):
-            values = self._critic_values(filtered.kept) if self._estimator.needs_values else None
-            credits = self._estimator(filtered.kept, values)
-            rows = to_rows(filtered.kept, credits, values, self._credit.normalize)
+            rows = self._credited_rows(filtered)
             learnt = [trajectory for trajectory in filtered.kept if trajectory.num_reply_tokens]
             self._advantages = {id(t): row.advantages for t, row in zip(learnt, rows, strict=True)}
             self._log({"policy_lag": policy_lag(filtered.kept, self._progress.policy_version)})
@@ -146,6 +156,7 @@ class StarPO(Algorithm):
         if ahead is not None:
             with self._timed("wait"):
                 self._ahead = ahead.result()
+                self._progress.ahead_drawn = self._ahead.drawn
         with self._timed("sync"):
             if rows:
                 self._publish()
@@ -154,16 +165,24 @@ class StarPO(Algorithm):
 
     # --- the parts of an iteration ----------------------------------------------------------------------------------
 
-    def _next_specs(self) -> list[EpisodeSpec]:
+    def _next_specs(self, num_groups: int) -> list[EpisodeSpec]:
         config, progress = self.config, self._progress
-        specs = training_specs(config.seed, progress.next_group, config.num_groups, config.group_size)
-        progress.next_group += config.num_groups
+        specs = training_specs(config.seed, progress.next_group, num_groups, config.group_size)
+        progress.next_group += num_groups
         return specs
 
-    def _play_ahead(self) -> Background[Batch]:
-        """Begins the next iteration's rollouts, with the weights that the runners have now."""
-        specs = self._next_specs()
-        return Background(lambda: self._play(specs))
+    def _play_batch(self) -> Batch:
+        """The rollouts of one iteration, with the weights that the runners have now."""
+        started, metrics = perf_counter(), []
+
+        def draw(num_groups: int) -> list[Trajectory]:
+            part = self._play(self._next_specs(num_groups))
+            metrics.extend(part.metrics)
+            return part.trajectories
+
+        rounds = self._credit.dynamic_sampling_rounds
+        trajectories, drawn = sample_with_spread(draw, self.config.num_groups, rounds)
+        return Batch(trajectories, metrics, perf_counter() - started, drawn)
 
     def _play(self, specs: Sequence[EpisodeSpec], *, greedy: bool = False, count: bool = True) -> Batch:
         """One trajectory per spec, in order, from whoever samples here. Touches no learner and no metric of ours."""
@@ -206,6 +225,12 @@ class StarPO(Algorithm):
     def _chat(self) -> ChatFormat:
         return ChatFormat.from_folder(self.config.model_folder)
 
+    def _credited_rows(self, filtered: FilterResult) -> list[TokenRow]:
+        values = self._critic_values(filtered.kept) if self._estimator.needs_values else None
+        credits = self._estimator(normalised_rewards(filtered.kept, self._credit), values)
+        weights = loss_weights(filtered.kept, filtered.metrics["kept_ratio"], self._credit)
+        return to_rows(filtered.kept, credits, values, self._credit.normalize, weights)
+
     def _critic_values(self, trajectories: Sequence[Trajectory]) -> list[FloatArray]:
         return critic_values(self.learner_group, trajectories)
 
@@ -229,13 +254,20 @@ class StarPO(Algorithm):
         )
         self.metrics.aggregate(self.learner_group.update(training_data=data), key=LEARNER_RESULTS)
         peek = self.metrics.peek((LEARNER_RESULTS, DEFAULT_MODULE_ID), default={}, latest_merged_only=True)
-        self._log({name: float(peek[name]) for name in LEARNER_METRICS})
+        # `kl` is there only with a reference.
+        self._log({name: float(peek[name]) for name in (*LEARNER_METRICS, "kl") if name in peek})
+        if peek["skipped_in_a_row"] >= self.config.max_skipped_steps:
+            progress.stop_reason = (
+                f"{peek['skipped_in_a_row']:.0f} optimiser steps in a row had gradients that are not finite"
+            )
 
     def _why_empty(self) -> str:
         failed = [trajectory for trajectory in self._trajectories if trajectory.stop_reason.failed]
         if len(failed) == len(self._trajectories):
             return f"every trajectory failed, the first with: {failed[0].error}"
-        return f"filter {self._credit.filter} kept no group"
+        if not any(trajectory.num_reply_tokens for trajectory in self._trajectories):
+            return "no token was sampled: rollout.max_context_tokens leaves no room behind the first prompt"
+        return f"filter {self._credit.filter} kept no group, because no group's returns differ"
 
     def _log_costs(self, batch: Batch, iteration_s: float) -> None:
         progress = self._progress
@@ -360,7 +392,7 @@ class StarPO(Algorithm):
         self._progress = Progress(**read_facts(folder)["progress"])
         self._iteration = self._progress.iteration
         ahead = read_ahead(folder)
-        self._ahead = Batch(ahead, [], 0.0) if ahead else None
+        self._ahead = Batch(ahead, [], 0.0, self._progress.ahead_drawn) if ahead else None
         self._publish()
         make_callback(
             "on_checkpoint_loaded",

@@ -16,19 +16,17 @@ from ray.tune.registry import _global_registry, register_env
 
 from envs.registry import check_env_name, env_names, gym_id, make_text_env
 from envs.spaces import AnyText
-from rllib_ragen.config import CreditSection, DiagnosticsSection, EnvSection, LearnerSection, RunConfig, Section
+from rllib_ragen.config import CreditSection, EnvSection, LearnerSection, RunConfig, Section
 from rllib_ragen.config_checks import ConfigError, check_config
 from rllib_ragen.config_errors import sentence
+from rllib_ragen.config_load import algorithm_preset, flatten
 from rllib_ragen.credit.registry import make_estimator
+from rllib_ragen.diagnostics.setters import DiagnosticsSetters
 from rllib_ragen.models.folder import check_model_folder, model_folder
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
 
-_RENAMED = {
-    ("model", "path"): "model_path",
-    ("rollout", "timeout_s"): "sample_timeout_s",
-    ("diagnostics", "interval"): "diagnostics_interval",
-    ("diagnostics", "num_prompts"): "diagnostics_num_prompts",
-}
+_RENAMED = {("model", "path"): "model_path", ("rollout", "timeout_s"): "sample_timeout_s"}
+_RENAMED |= {("diagnostics", key): f"diagnostics_{key}" for key in ("interval", "num_prompts")}
 _SECTIONS: dict[str, type[Section]] = {
     name: field.annotation
     for name, field in RunConfig.model_fields.items()
@@ -54,7 +52,7 @@ for _name in env_names():
     register_env(gym_id(_name), _create_text_env(_name))
 
 
-class StarPOConfig(AlgorithmConfig):
+class StarPOConfig(DiagnosticsSetters, AlgorithmConfig):
     """Configures StarPO.
 
     .. code-block:: python
@@ -195,13 +193,6 @@ class StarPOConfig(AlgorithmConfig):
         group_size: int = NotProvided,
         estimator: str = NotProvided,
         normalize: str = NotProvided,
-        gamma: float = NotProvided,
-        lam: float = NotProvided,
-        turn_rewards: bool = NotProvided,
-        filter: str = NotProvided,
-        filter_value: float = NotProvided,
-        filter_metric: str = NotProvided,
-        max_empty_updates: int = NotProvided,
         lr: float = NotProvided,
         critic_lr: float = NotProvided,
         betas: tuple[float, float] = NotProvided,
@@ -226,14 +217,7 @@ class StarPOConfig(AlgorithmConfig):
             num_groups: task instances per iteration.
             group_size: trajectories per instance.
             estimator: advantage estimator.
-            normalize: none, or batch (divide by the std over trained tokens).
-            gamma: discount (gae).
-            lam: GAE lambda.
-            turn_rewards: gae: each turn's reward on its own last token.
-            filter: none, top_p or top_k groups by reward spread.
-            filter_value: v of the filter.
-            filter_metric: reward_std or reward_variance.
-            max_empty_updates: stop after so many filtered-out batches in a row.
+            normalize: none, or batch (divide advantages by their std over trained tokens).
             lr: actor learning rate.
             critic_lr: value-head learning rate.
             betas: Adam's betas.
@@ -246,7 +230,7 @@ class StarPOConfig(AlgorithmConfig):
             clip_low: lower clip of the ratio.
             clip_high: upper clip of the ratio.
             clip_dual: dual clip for negative advantages; None: off.
-            aggregation: token-mean, seq-mean-token-mean or seq-mean-token-sum.
+            aggregation: token-mean, seq-mean-token-mean, seq-mean-token-sum or seq-mean-token-sum-norm.
             entropy_coeff: entropy bonus.
             value_coeff: weight of the value loss (gae).
             value_clip: clip range of the value loss.
@@ -255,21 +239,88 @@ class StarPOConfig(AlgorithmConfig):
         given = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         return self._set(**given)
 
-    def diagnostics(
+    def algorithm(self, name: str) -> StarPOConfig:
+        """Sets estimator, filter and loss by one word (docs/algorithms.md): starpo_s, ppo, grpo, dapo …
+
+        Setters that come later win.
+
+        Raises:
+            ConfigError: unknown algorithm.
+        """
+        said = flatten(algorithm_preset(name))
+        keys = {attribute: f"{section}.{key}" for attribute, (section, key) in ATTRIBUTES.items()}
+        return self._set(**{attribute: said[key] for attribute, key in keys.items() if key in said})
+
+    def credit(
         self,
         *,
-        diagnostics_interval: int = NotProvided,
-        diagnostics_num_prompts: int = NotProvided,
-        high_entropy: float = NotProvided,
-        high_information: float = NotProvided,
+        gamma: float = NotProvided,
+        lam: float = NotProvided,
+        turn_gamma: float = NotProvided,
+        turn_weight: float = NotProvided,
+        turn_rewards: bool = NotProvided,
+        reward_norm: str = NotProvided,
+        reward_grouping: str = NotProvided,
+        filter: str = NotProvided,
+        filter_value: float = NotProvided,
+        filter_metric: str = NotProvided,
+        filter_direction: str = NotProvided,
+        filter_zero_spread: bool = NotProvided,
+        group_weighting: str = NotProvided,
+        loss_scaling: str = NotProvided,
+        dynamic_sampling_rounds: int = NotProvided,
+        max_empty_updates: int = NotProvided,
     ) -> StarPOConfig:
-        """How often it is measured how much reasoning depends on the prompt (docs/diagnostics.md).
+        """Raw rewards → filtered groups → advantages per token: more than `training` says.
 
         Args:
-            diagnostics_interval: iterations between measurements; 0: none.
-            diagnostics_num_prompts: thoughts of one measurement, each scored after every prompt.
-            high_entropy: nats per token from which H(Z|X) counts as high.
-            high_information: share of H(X) from which I(X;Z) counts as high.
+            gamma: discount per token (gae, bi_level_gae, reinforce++).
+            lam: GAE lambda (gae, bi_level_gae).
+            turn_gamma: discount per turn (bi_level_gae, gigpo, turn_grpo).
+            turn_weight: turn's advantage beside its episode's (gigpo, turn_grpo).
+            turn_rewards: each turn's reward on its own last token (gae, bi_level_gae, reinforce++).
+            reward_norm: none, mean, mean_std or asym_clip: how returns are normalised before the estimator.
+            reward_grouping: group or batch: whose statistics reward_norm uses.
+            filter: none, top_p, top_p_softmax, top_k, top_k_abs or min_p.
+            filter_value: v of the filter.
+            filter_metric: score of a group: reward_std, reward_variance, reward, reward_sum, entropy, entropy_variance
+                or length.
+            filter_direction: largest or smallest scores first.
+            filter_zero_spread: filters may keep groups whose returns are all equal.
+            group_weighting: none, or spread (policy loss times the group's reward std).
+            loss_scaling: none, linear or sqrt in the kept share of the groups.
+            dynamic_sampling_rounds: rounds that replace groups without reward spread by further ones; 0: off.
+            max_empty_updates: stop after so many filtered-out batches in a row.
+        """
+        return self._set(**{name: value for name, value in locals().items() if name not in ("self", "__class__")})
+
+    def learning(
+        self,
+        *,
+        loss: str = NotProvided,
+        norm_tokens: int | None = NotProvided,
+        tis_cap: float | None = NotProvided,
+        kl_coeff: float = NotProvided,
+        kl_estimator: str = NotProvided,
+        lr_schedule: str = NotProvided,
+        warmup_iterations: int = NotProvided,
+        decay_iterations: int | None = NotProvided,
+        max_skipped_steps: int = NotProvided,
+        gradient_checkpointing: bool = NotProvided,
+    ) -> StarPOConfig:
+        """More of the update than `training` says.
+
+        Args:
+            loss: token (PPO's ratio of each token) or sequence (GSPO's of the whole trajectory; wants clips near 3e-4).
+            norm_tokens: divisor of seq-mean-token-sum-norm; None: max_context_tokens.
+            tis_cap: cap of truncated importance sampling's weights; None: off.
+            kl_coeff: pull towards the model that the run started from; 0: that model is not loaded a second time.
+            kl_estimator: k1, k2 or k3.
+            lr_schedule: constant, linear or cosine.
+            warmup_iterations: updates over which the learning rates rise.
+            decay_iterations: update at which a linear or cosine schedule is at 0.
+            max_skipped_steps: stop after so many non-finite gradients in a row.
+            gradient_checkpointing: compute layers again in the backward pass; changes speed and memory only.
         """
         given = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         return self._set(**given)
@@ -305,6 +356,8 @@ class StarPOConfig(AlgorithmConfig):
         else:
             config.environment(name, env_config=task)
         config._set(**{name: getattr(getattr(run, section), key) for name, (section, key) in ATTRIBUTES.items()})
+        if run.learner.lr_schedule != "constant":
+            config._set(decay_iterations=run.learner.decay_iterations or run.iterations)
         config.seed = run.seed
         return config
 
@@ -332,10 +385,6 @@ class StarPOConfig(AlgorithmConfig):
     def learner_section(self) -> LearnerSection:
         """The settings of the update."""
         return self.to_run_config().learner
-
-    def diagnostics_section(self) -> DiagnosticsSection:
-        """The settings of the information diagnostics."""
-        return self.to_run_config().diagnostics
 
     # --- derived ----------------------------------------------------------------------------------------------------
 
@@ -388,6 +437,8 @@ class StarPOConfig(AlgorithmConfig):
             # A user's own environment: its config is its own business.
             run = run.model_copy(update={"env": EnvSection()})
         check_config(run)
+        if self.lr_schedule != "constant" and self.decay_iterations is None:
+            raise ConfigError(f"learner.decay_iterations: must be an integer ≥ 1 with lr_schedule={self.lr_schedule}")
         check_model_folder(self.model_path, self.max_context_tokens)
         self.engine_choice()
         if self.is_multi_agent:

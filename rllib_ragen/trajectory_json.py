@@ -9,7 +9,7 @@ import numpy as np
 from rllib_ragen.types import StopReason, Trajectory, Turn
 
 _PLAIN = ("group_id", "env_seed", "outcome_seed", "success", "module_id", "agent_id", "error")
-_TURN_PLAIN = ("prompt", "reply", "reward", "valid", "num_actions", "policy_version", "cached_tokens")
+_TURN_PLAIN = ("prompt", "state", "reply", "reward", "valid", "num_actions", "policy_version", "cached_tokens")
 
 
 def to_json(trajectory: Trajectory) -> dict[str, Any]:

@@ -88,6 +88,8 @@ class Turn:
     """Of the whole context before the reply, tokens that the engine did not compute again."""
     prompt: str = ""
     """The user message, for people to read; never tokenised again."""
+    state: str = ""
+    """The environment's state in which the turn was taken, as text without counters: equal states, equal texts."""
     reply: str = ""
     """The decoded reply, for people and for the environment; never tokenised again."""
 

@@ -12,7 +12,9 @@ import pytest
 # Before torch is imported, here and in the processes that tests start: more threads than cores make small models slow.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # On a busy machine an example takes as long as it takes.
-hypothesis.settings.register_profile("no_deadline", deadline=None)
+hypothesis.settings.register_profile(
+    "no_deadline", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("no_deadline")
 ALLOW_NO_VLLM = "RLLIB_RAGEN_ALLOW_NO_VLLM"
 

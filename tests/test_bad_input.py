@@ -25,6 +25,9 @@ CASES = {
     "no such config": (["--config", "none.yaml"], "config file none.yaml: No such file"),
     "vllm in the driver": (["--engine", "vllm"], "needs a process of its own"),
     "no run to resume": (["--resume", "none"], "none is no run folder"),
+    "unknown algorithm": (["--algorithm", "gigp"], "--algorithm: unknown 'gigp'; did you mean gigpo? allowed: "),
+    "an algorithm for an estimator": (["--estimator", "dapo"], "credit.estimator: dapo is a whole algorithm"),
+    "an algorithm on resume": (["--resume", "none", "--algorithm", "grpo"], "--algorithm cannot be given with it"),
     "two sources": (["--resume", "none", "--config", "none.yaml"], "--config cannot be given with it"),
 }
 

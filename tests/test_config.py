@@ -110,6 +110,21 @@ BAD = {
         "credit.estimator=grppo",
         "credit.estimator: unknown 'grppo'; did you mean grpo",
     ),
+    "algorithm for an estimator": ("credit.estimator=gspo", "gspo is a whole algorithm, .* give --algorithm gspo"),
+    "share above one": (
+        "credit.filter_value=2 credit.filter=top_p",
+        "credit.filter=top_p: must be a share > 0 and ≤ 1",
+    ),
+    "half a group": ("credit.filter_value=2.5 credit.filter=top_k_abs", "top_k_abs: must be a number of groups"),
+    "share of what may be negative": (
+        "credit.filter=top_p credit.filter_metric=reward",
+        "credit.filter=top_p with credit.filter_metric=reward: .* allowed with it are",
+    ),
+    "smallest near the largest": ("credit.filter=min_p credit.filter_direction=smallest", "allowed is largest"),
+    "flat groups replaced and kept": (
+        "credit.dynamic_sampling_rounds=2 credit.filter_zero_spread=true",
+        "credit.filter_zero_spread=true with credit.dynamic_sampling_rounds=2",
+    ),
     "a group of one": ("rollout.group_size=1", "rollout.group_size=1 with credit.estimator=rloo"),
     "vllm in the driver": ("rollout.engine=vllm", "a vLLM engine needs a process of its own"),
     "truncated sampling": ("rollout.top_p=0.9", "rollout.top_p=0.9: .* ratio would be biased"),
@@ -125,20 +140,24 @@ BAD = {
 @pytest.mark.parametrize(("assignment", "says"), BAD.values(), ids=BAD)
 def test_bad_input_is_one_sentence(assignment: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says) as caught:
-        from_assignments(assignment)
+        from_assignments(*assignment.split(" "))
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("estimator", ["grpo", "rloo", "dr_grpo"])
+@pytest.mark.parametrize("estimator", ["grpo", "rloo", "dr_grpo", "gigpo", "turn_grpo", "reinforce++_baseline"])
 def test_a_group_of_one_is_refused_by_every_estimator_that_compares(estimator: str) -> None:
-    with pytest.raises(ConfigError, match=f"rollout.group_size=1 with credit.estimator={estimator}"):
+    with pytest.raises(ConfigError, match=f"rollout.group_size=1 with credit.estimator={re.escape(estimator)}"):
         from_assignments("rollout.group_size=1", f"credit.estimator={estimator}")
 
 
-def test_a_group_of_one_is_fine_for_gae_unless_groups_are_filtered() -> None:
-    assert from_assignments("rollout.group_size=1", "credit.estimator=gae").rollout.group_size == 1
-    with pytest.raises(ConfigError, match=r"credit\.filter=top_p"):
-        from_assignments("rollout.group_size=1", "credit.estimator=gae", "credit.filter=top_p")
+@pytest.mark.parametrize("estimator", ["gae", "bi_level_gae", "reinforce++"])
+def test_a_group_of_one_is_fine_where_nothing_is_compared(estimator: str) -> None:
+    alone = ("rollout.group_size=1", f"credit.estimator={estimator}")
+    assert from_assignments(*alone, "credit.reward_grouping=batch", "credit.reward_norm=mean").rollout.group_size == 1
+    comparing = ("filter=top_p", "dynamic_sampling_rounds=1", "group_weighting=spread", "reward_norm=mean")
+    for compares in (f"credit.{key}" for key in comparing):
+        with pytest.raises(ConfigError, match=f"rollout.group_size=1 with {compares}, .* allowed are ≥ 2$"):
+            from_assignments(*alone, compares)
 
 
 def test_further_faults_are_counted() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from rllib_ragen import evaluate, play, run
 from rllib_ragen.cli import read_layers
-from rllib_ragen.config_load import build_config, flatten, preset
+from rllib_ragen.config_load import algorithm_preset, build_config, flatten, preset
 
 TOP = Path(__file__).parents[1]
 PACKAGES = ("envs", "rllib_ragen")
@@ -121,7 +121,8 @@ def test_commands_in_the_pages_are_understood(page: str, line: str) -> None:
     options = modules[words[0]].parse(words[1:])
     flags, assignments = read_layers(options)
     name = flatten(flags).get("env.name", "sokoban")
-    build_config(preset(name), flags, assignments)
+    algorithm = getattr(options, "algorithm", None)
+    build_config(preset(name), algorithm_preset(algorithm) if algorithm else {}, flags, assignments)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.exists() and blocks(page, "python")], ids=str)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from rllib_ragen.credit.base import Credit, Estimator
 from rllib_ragen.credit.rewards import token_rewards
+from rllib_ragen.credit.trained import Numbers, at_trained, credits_of, discounted, whitened
 from rllib_ragen.types import FloatArray, Trajectory
 
 
@@ -31,34 +31,13 @@ class GAE(Estimator):
 
     def assign(self, trajectories: Sequence[Trajectory], values: Sequence[FloatArray]) -> list[Credit]:
         """One advantage and one return per trained token."""
-        trained = [np.flatnonzero(trajectory.turn_index() >= 0) for trajectory in trajectories]
-        seen = [value[at].astype(np.float64) for value, at in zip(values, trained, strict=True)]
-        rewards = [token_rewards(t, self.turn_rewards)[at] for t, at in zip(trajectories, trained, strict=True)]
-        raw = [self._sweep(r, v) for r, v in zip(rewards, seen, strict=True)]
-        mean, scale = _whitening(np.concatenate([np.zeros(0), *raw]))
-        return [
-            Credit(_place((a - mean) * scale, at, t.num_tokens), _place(a + v, at, t.num_tokens))
-            for t, at, a, v in zip(trajectories, trained, raw, seen, strict=True)
-        ]
-
-    def _sweep(self, rewards: npt.NDArray[np.float64], values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        advantages = np.zeros_like(values)
-        next_value = next_advantage = 0.0
-        for t in reversed(range(len(values))):
-            delta = rewards[t] + self.gamma * next_value - values[t]
-            next_advantage = delta + self.gamma * self.lam * next_advantage
-            next_value = values[t]
-            advantages[t] = next_advantage
-        return advantages
+        seen = at_trained(trajectories, values)
+        rewards = at_trained(trajectories, [token_rewards(t, self.turn_rewards) for t in trajectories])
+        raw = [generalised(r, v, self.gamma, self.lam) for r, v in zip(rewards, seen, strict=True)]
+        return credits_of(trajectories, whitened(raw), [a + v for a, v in zip(raw, seen, strict=True)])
 
 
-def _whitening(advantages: npt.NDArray[np.float64]) -> tuple[float, float]:
-    if len(advantages) < 2:  # no variance to divide by: the mean alone is taken off
-        return float(advantages.sum()), 1.0
-    return float(advantages.mean()), float(1.0 / np.sqrt(advantages.var(ddof=1) + 1e-8))
-
-
-def _place(numbers: npt.NDArray[np.float64], at: npt.NDArray[np.int64], length: int) -> FloatArray:
-    placed = np.zeros(length, np.float32)
-    placed[at] = numbers
-    return placed
+def generalised(rewards: Numbers, values: Numbers, gamma: float, lam: float) -> Numbers:
+    """[n] advantages of n successive steps with the given [n] rewards and values; 0 is the value after the last."""
+    following = np.append(values[1:], 0.0)[: len(values)]
+    return discounted(rewards + gamma * following - values, gamma * lam)

@@ -16,26 +16,29 @@ def to_rows(
     credits: Sequence[Credit],
     values: Sequence[FloatArray] | None,
     normalize: Literal["none", "batch"],
+    weights: Sequence[float] | None = None,
 ) -> list[TokenRow]:
     """One row per trajectory, in order; trajectories without a sampled token are left out: they have no loss.
 
     The mask is exactly the sampled tokens, also of replies that were cut off at their length limit. Values are the
     critic's, [num_tokens] each, or None. normalize "batch": advantages are divided by their std (ddof = 0, + 1e-6)
     over the batch's trained tokens, so that the gradient's size does not depend on the scale of the rewards; they are
-    not centred, so every group's own baseline stays where it was.
+    not centred, so every group's own baseline stays where it was. weights: factors on the trajectories' policy losses
+    (`loss_weights`); None: 1 each.
 
     Raises ValueError for a trajectory whose first token was sampled: nothing predicts it.
     """
     scale = _batch_scale(trajectories, credits) if normalize == "batch" else np.float32(1)
     old_values = values if values is not None else [np.zeros(t.num_tokens, np.float32) for t in trajectories]
+    factors = weights if weights is not None else [1.0] * len(trajectories)
     return [
-        _row(trajectory, credit, value, scale)
-        for trajectory, credit, value in zip(trajectories, credits, old_values, strict=True)
+        _row(trajectory, credit, value, scale, factor)
+        for trajectory, credit, value, factor in zip(trajectories, credits, old_values, factors, strict=True)
         if trajectory.num_reply_tokens > 0
     ]
 
 
-def _row(trajectory: Trajectory, credit: Credit, values: FloatArray, scale: np.float32) -> TokenRow:
+def _row(trajectory: Trajectory, credit: Credit, values: FloatArray, scale: np.float32, weight: float) -> TokenRow:
     mask = (trajectory.turn_index() >= 0).astype(np.float32)
     if mask[0]:
         raise ValueError(f"A trajectory of group {trajectory.group_id} begins with a sampled token; a prompt must.")
@@ -46,6 +49,7 @@ def _row(trajectory: Trajectory, credit: Credit, values: FloatArray, scale: np.f
         advantages=credit.advantages * scale,
         returns=credit.returns,
         old_values=np.where(mask > 0, values, np.float32(0)),
+        weight=weight,
         module_id=trajectory.module_id,
     )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from rllib_ragen.types import TokenRow
+from rllib_ragen.types import FloatArray, TokenRow
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,10 @@ class MicroBatch:
     """[B, T] int64, right-padded with 0."""
     trained: Tensor
     """[B, T] bool."""
-    old_logprobs: Tensor
+    rows: Tensor
+    """int64: the row that the token belongs to."""
+    behaviour_logprobs: Tensor
+    """The sampler's own."""
     advantages: Tensor
     returns: Tensor
     old_values: Tensor
@@ -28,11 +32,26 @@ class MicroBatch:
     """Factor of the token's loss terms in the sum over the whole minibatch."""
     weight: Tensor
     """Factor of the token's policy loss: its trajectory's weight."""
+    old_logprobs: Tensor | None = None
+    """The learner's, of the weights that sampled; None: not computed, or the current weights are those."""
+    reference_logprobs: Tensor | None = None
+    """The reference policy's; None: there is none."""
 
     def to(self, device: torch.device) -> MicroBatch:
         """On `device`."""
-        moved = {field.name: getattr(self, field.name).to(device, non_blocking=True) for field in fields(self)}
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        moved: dict[str, Any] = {name: t if t is None else t.to(device, non_blocking=True) for name, t in own.items()}
         return MicroBatch(**moved)
+
+    def with_logprobs(
+        self, rows: Sequence[TokenRow], old: Sequence[FloatArray] | None, reference: Sequence[FloatArray] | None
+    ) -> MicroBatch:
+        """With what frozen weights say of its `rows`, [num_tokens] each."""
+        return replace(
+            self,
+            old_logprobs=None if old is None else _pack(rows, old),
+            reference_logprobs=None if reference is None else _pack(rows, reference),
+        )
 
 
 def plan_microbatches(lengths: Sequence[int], budget: int) -> list[list[int]]:
@@ -66,7 +85,7 @@ def pad_rows(rows: Sequence[TokenRow], scales: Sequence[float]) -> MicroBatch:
     counts = trained.sum(1)
 
     def packed(name: str) -> Tensor:
-        return torch.from_numpy(np.concatenate([getattr(row, name)[row.mask > 0] for row in rows]).astype(np.float32))
+        return _pack(rows, [getattr(row, name) for row in rows])
 
     def spread(numbers: Sequence[float]) -> Tensor:
         return torch.from_numpy(np.repeat(np.asarray(numbers, np.float32), counts))
@@ -74,10 +93,17 @@ def pad_rows(rows: Sequence[TokenRow], scales: Sequence[float]) -> MicroBatch:
     return MicroBatch(
         input_ids=torch.from_numpy(ids),
         trained=torch.from_numpy(trained),
-        old_logprobs=packed("logprobs"),
+        rows=torch.from_numpy(np.repeat(np.arange(len(rows)), counts)),
+        behaviour_logprobs=packed("logprobs"),
         advantages=packed("advantages"),
         returns=packed("returns"),
         old_values=packed("old_values"),
         scale=spread(scales),
         weight=spread([row.weight for row in rows]),
     )
+
+
+def _pack(rows: Sequence[TokenRow], arrays: Sequence[FloatArray]) -> Tensor:
+    """[N] float32: the entries of `arrays` at trained tokens, row by row."""
+    parts = [array[row.mask > 0] for row, array in zip(rows, arrays, strict=True)]
+    return torch.from_numpy(np.concatenate(parts).astype(np.float32))

@@ -15,12 +15,15 @@ from torch import nn
 
 from rllib_ragen.learner.batching import MicroBatch, microbatches
 from rllib_ragen.learner.distributed import broadcast_weights, sum_gradients
+from rllib_ragen.learner.frozen import FrozenLogProbs, frozen_copy, frozen_logprobs, known, score_rows
 from rllib_ragen.learner.losses.aggregate import row_scales
 from rllib_ragen.learner.objective import Objective, objective
 from rllib_ragen.learner.optimizer_state import load_optimizer_state, optimizer_state
 from rllib_ragen.learner.report import StepReport, UpdateReport
+from rllib_ragen.learner.schedule import lr_factor
 from rllib_ragen.learner.training_data import OptimizerStep, TokenTrainingData
 from rllib_ragen.models.llm_module import VALUE_HEAD, LLMRLModule, TokenOutputs
+from rllib_ragen.models.recompute import layers_to_recompute
 from rllib_ragen.types import FloatArray, TokenRow
 
 POLICY = "policy"
@@ -40,8 +43,17 @@ class StarPOLearner(TorchLearner):
         torch.set_num_threads(self.config.threads_of(actor=self.config.num_learners > 0))
         super().build()
         self._settings = self.config.learner_section()
+        self._skipped_in_a_row: dict[str, int] = defaultdict(int)
+        self._references: dict[str, LLMRLModule] = {}
+        self._frozen = FrozenLogProbs()
         for module_id in sorted(self.module.keys()):
             broadcast_weights(self.module[module_id])
+            module = self._unwrapped(module_id)
+            if self._settings.gradient_checkpointing:
+                layers_to_recompute(module.llm)
+            if self._settings.kl_coeff:
+                # Before any checkpoint is loaded: a resumed run is held to the same weights, the model folder's.
+                self._references[module_id] = frozen_copy(module)
 
     def configure_optimizers_for_module(self, module_id: str, config: Any = None) -> None:
         """AdamW for the policy and, with its own learning rate, for the critic."""
@@ -57,13 +69,14 @@ class StarPOLearner(TorchLearner):
                     betas=tuple(config.betas),
                     eps=config.adam_eps,
                     weight_decay=config.weight_decay,
+                    # One pass over weights and moments: a fifth of the time of the default on a CPU.
+                    fused=True,
                 )
                 self.register_optimizer(
                     module_id=module_id,
                     optimizer_name=name,
                     optimizer=optimizer,
                     params=parameters[name],
-                    lr_or_lr_schedule=lr,
                 )
 
     def update(
@@ -76,31 +89,36 @@ class StarPOLearner(TorchLearner):
         """
         self.before_gradient_based_update(timesteps=timesteps or {})
         self._weights_seq_no += 1
+        factor = self._set_learning_rates()
+        trained = filter(self.should_module_be_updated, sorted(self.module.keys()))
+        modules = {module_id: self._unwrapped(module_id) for module_id in trained}
+        moving = [[row for row in step.rows if self._moves_weights(row)] for step in training_data.steps]
+        self._frozen = frozen_logprobs(moving, modules, self._references, self._settings, self._device)
         reports: dict[str, UpdateReport] = defaultdict(UpdateReport)
         for step in training_data.steps:
             # Sorted: learners that take modules in different orders would wait for each other for ever.
             for module_id in sorted(step.totals):
                 if self.should_module_be_updated(module_id):
                     self._optimizer_step(module_id, step, reports[module_id])
+        # Its rows are known by identity, which the next update's may share.
+        self._frozen = FrozenLogProbs()
         for module_id, report in reports.items():
-            for name, value in report.metrics().items():
+            numbers = report.metrics() | {"lr": factor * self.config.lr}
+            if module_id not in self._references:
+                del numbers["kl"]
+            for name, value in numbers.items():
                 self.metrics.log_value((module_id, name), value, reduce="mean", window=1)
         self.after_gradient_based_update(timesteps=timesteps or {})
         return self.metrics.reduce()
 
     def critic_values(self, rows: Sequence[TokenRow]) -> list[FloatArray]:
         """Per row [num_tokens]: the critic's value of the state in which a trained token is sampled, 0 elsewhere."""
-        values = [np.zeros(row.num_tokens, np.float32) for row in rows]
+        found: dict[int, FloatArray] = {}
         for module_id in sorted({row.module_id for row in rows}):
-            where = [i for i, row in enumerate(rows) if row.module_id == module_id and row.num_trained_tokens]
-            own = [rows[i] for i in where]
-            for indices, batch in microbatches(own, [0.0] * len(own), self._settings.microbatch_tokens):
-                with torch.no_grad():
-                    packed = self._outputs(module_id, batch.to(self._device))["values"].cpu().numpy()
-                ends = np.cumsum([own[i].num_trained_tokens for i in indices])
-                for i, part in zip(indices, np.split(packed, ends[:-1]), strict=True):
-                    values[where[i]][own[i].mask > 0] = part
-        return values
+            own = [row for row in rows if row.module_id == module_id]
+            module = self._unwrapped(module_id)
+            found |= score_rows(own, module, "values", self._settings.microbatch_tokens, self._device)
+        return [found.get(id(row), np.zeros(row.num_tokens, np.float32)) for row in rows]
 
     def restore(self, state: dict[str, Any]) -> None:
         """Takes a checkpoint's weights, moments and update counter, whether it is older or newer than this learner.
@@ -109,11 +127,11 @@ class StarPOLearner(TorchLearner):
             ValueError: the checkpoint is one of another model; nothing has been changed then.
         """
         for module_id in sorted(self.module.keys()):
-            wanted, given = self.module[module_id].unwrapped().get_state().keys(), state["rl_module"][module_id].keys()
+            wanted, given = self._unwrapped(module_id).get_state().keys(), state["rl_module"][module_id].keys()
             if wanted != given:
                 raise ValueError(f"the checkpoint and this run differ in the weight {min(wanted ^ given)!r}")
         for module_id, weights in state["rl_module"].items():
-            self.module[module_id].unwrapped().set_state(weights)
+            self._unwrapped(module_id).set_state(weights)
         self._set_optimizer_state(state["optimizer"])
         self._weights_seq_no = state["weights_seq_no"]
 
@@ -135,35 +153,52 @@ class StarPOLearner(TorchLearner):
             self._settings.aggregation,
             total_tokens=totals.tokens,
             total_rows=totals.rows,
+            norm_tokens=self._settings.norm_tokens or self.config.max_context_tokens,
         )
-        step_report = StepReport()
-        for _, batch in microbatches(rows, scales, self._settings.microbatch_tokens):
-            on_device = batch.to(self._device)
-            part = self.compute_loss_for_module(
-                module_id=module_id,
-                config=self.config,
-                batch=on_device,
-                fwd_out=self._outputs(module_id, on_device),
-            )
-            part.loss.backward()
-            step_report.add(part)
-        report.add(*step_report.reduced(self._device))
+        report.add(*self._accumulate(module_id, rows, scales).reduced(self._device))
         norms = {name.rsplit("_", 1)[-1]: self._clip(optimizer) for name, optimizer in optimizers.items()}
         # Norms are the same on all learners, so all of them step or none does.
         if all(map(math.isfinite, norms.values())):
+            self._skipped_in_a_row[module_id] = 0
             report.add_norms(norms)
             for optimizer in optimizers.values():
                 optimizer.step()
         else:
+            self._skipped_in_a_row[module_id] += 1
+            report.add_skipped(self._skipped_in_a_row[module_id])
             logger.warning("A gradient is not finite (norms %s): this optimiser step is skipped.", norms)
-            report.skipped_steps += 1
+
+    def _accumulate(self, module_id: str, rows: Sequence[TokenRow], scales: Sequence[float]) -> StepReport:
+        """Adds the gradient of `rows` to the parameters'."""
+        module, report = self._unwrapped(module_id), StepReport()
+        for indices, batch in microbatches(rows, scales, self._settings.microbatch_tokens):
+            own = [rows[i] for i in indices]
+            batch = batch.with_logprobs(own, known(own, self._frozen.old), known(own, self._frozen.reference))
+            batch = batch.to(self._device)
+            outputs = module.token_outputs(
+                batch.input_ids, batch.trained, recompute=self._settings.gradient_checkpointing
+            )
+            part = self.compute_loss_for_module(module_id=module_id, config=self.config, batch=batch, fwd_out=outputs)
+            part.loss.backward()
+            report.add(part)
+        return report
 
     def _moves_weights(self, row: TokenRow) -> bool:
         """False for rows whose every gradient is exactly 0: computing it would be a waste."""
         settings = self._settings
-        has_critic = self.module[row.module_id].unwrapped().value_head is not None
-        learns = settings.entropy_coeff > 0 or (has_critic and settings.value_coeff > 0) or bool(row.advantages.any())
-        return row.num_trained_tokens > 0 and learns
+        has_critic = self._unwrapped(row.module_id).value_head is not None
+        regularised = settings.entropy_coeff > 0 or settings.kl_coeff > 0 or (has_critic and settings.value_coeff > 0)
+        return row.num_trained_tokens > 0 and (regularised or bool(row.advantages.any()))
+
+    def _set_learning_rates(self) -> float:
+        """Those of this update; the factor on what is configured."""
+        settings = self._settings
+        update = self._weights_seq_no - 1
+        factor = lr_factor(update, settings.lr_schedule, settings.warmup_iterations, settings.decay_iterations)
+        for optimizer in self._named_optimizers.values():
+            for group in optimizer.param_groups:
+                group["lr"] = factor * optimizer.defaults["lr"]
+        return factor
 
     def _clip(self, optimizer: torch.optim.Optimizer) -> float:
         """Sums the gradients over the learners and clips their norm; returns the norm before clipping."""
@@ -171,9 +206,9 @@ class StarPOLearner(TorchLearner):
         sum_gradients(parameters)
         return float(nn.utils.clip_grad_norm_(parameters, self._settings.grad_clip))
 
-    def _outputs(self, module_id: str, batch: MicroBatch) -> TokenOutputs:
+    def _unwrapped(self, module_id: str) -> LLMRLModule:
         module: LLMRLModule = self.module[module_id].unwrapped()
-        return module.token_outputs(batch.input_ids, batch.trained)
+        return module
 
     def _make_modules_ddp_if_necessary(self) -> None:
         """No DDP: gradients are summed by hand (distributed.py)."""

@@ -9,11 +9,14 @@ from torch import Tensor
 
 from rllib_ragen.config import LearnerSection
 from rllib_ragen.learner.batching import MicroBatch
+from rllib_ragen.learner.losses.importance import importance_weights
+from rllib_ragen.learner.losses.kl import kl_loss
 from rllib_ragen.learner.losses.policy import policy_loss
+from rllib_ragen.learner.losses.sequence import sequence_log_ratio
 from rllib_ragen.learner.losses.value import value_loss
 from rllib_ragen.models.llm_module import TokenOutputs
 
-SUMS = ("policy_loss", "value_loss", "entropy", "clipped", "tokens", "gap")
+SUMS = ("policy_loss", "value_loss", "entropy", "clipped", "tokens", "gap", "gap_k3", "kl")
 """Entries of `Objective.sums`, each a sum over trained tokens (the losses with their scales)."""
 
 
@@ -29,26 +32,48 @@ class Objective:
 
 
 def objective(outputs: TokenOutputs, batch: MicroBatch, config: LearnerSection) -> Objective:
-    """scale · (weight · clipped surrogate − entropy_coeff · H + value_coeff · value loss), summed over tokens."""
-    surrogate, clipped = policy_loss(
-        outputs["logprobs"],
-        batch.old_logprobs,
-        batch.advantages,
-        clip_low=config.clip_low,
-        clip_high=config.clip_high,
-        clip_dual=config.clip_dual,
-    )
-    policy = (batch.scale * batch.weight * surrogate).sum()
+    """scale · (weight · clipped surrogate − entropy_coeff · H + kl_coeff · KL + value_coeff · value loss), summed.
+
+    π_old of the surrogate's ratio is the sampler's policy as the sampler computed it. With `tis_cap` it is the same
+    policy as the learner computes it, and the truncated ratio of the two joins the token's weight.
+    """
+    surrogate, clipped = _surrogate(outputs["logprobs"], batch, config)
+    policy = (batch.scale * surrogate).sum()
     loss = policy
     entropy = outputs["entropy"]
     if config.entropy_coeff:
         loss = loss - config.entropy_coeff * (batch.scale * entropy).sum()
+    kl = torch.zeros_like(policy)
+    if batch.reference_logprobs is not None:
+        per_token = kl_loss(outputs["logprobs"], batch.reference_logprobs, config.kl_estimator)
+        loss = loss + config.kl_coeff * (batch.scale * per_token).sum()
+        kl = per_token.sum()
     critic = torch.zeros_like(policy)
     if "values" in outputs:
         errors = value_loss(outputs["values"], batch.old_values, batch.returns, config.value_clip)
         critic = (batch.scale * errors).sum()
         loss = loss + config.value_coeff * critic
-    gap = (outputs["logprobs"].detach() - batch.old_logprobs).abs()
-    numbers = [policy, critic, entropy.sum(), clipped.sum(), torch.tensor(len(gap)), gap.sum()]
+    difference = outputs["logprobs"].detach() - batch.behaviour_logprobs
+    gap, k3 = difference.abs(), torch.expm1(difference) - difference
+    numbers = [policy, critic, entropy.sum(), clipped.sum(), torch.tensor(len(gap)), gap.sum(), k3.sum(), kl]
     sums = torch.stack([number.detach().to(gap.device, torch.float64) for number in numbers])
     return Objective(loss, sums, gap.max() if len(gap) else gap.new_zeros(()))
+
+
+def _surrogate(logprobs: Tensor, batch: MicroBatch, config: LearnerSection) -> tuple[Tensor, Tensor]:
+    """(weighted policy loss, clipped) per token."""
+    old, weight = batch.behaviour_logprobs, batch.weight
+    if config.tis_cap is not None:
+        old = logprobs.detach() if batch.old_logprobs is None else batch.old_logprobs
+        weight = weight * importance_weights(old, batch.behaviour_logprobs, config.tis_cap)
+    log_ratio = logprobs - old
+    if config.loss == "sequence":
+        log_ratio = sequence_log_ratio(log_ratio, batch.rows)
+    loss, clipped = policy_loss(
+        log_ratio,
+        batch.advantages,
+        clip_low=config.clip_low,
+        clip_high=config.clip_high,
+        clip_dual=config.clip_dual,
+    )
+    return weight * loss, clipped

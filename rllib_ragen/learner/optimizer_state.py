@@ -34,7 +34,5 @@ def load_optimizer_state(optimizer: torch.optim.Optimizer, module: nn.Module, st
         if name not in parameters:
             raise ValueError(f"the optimiser state holds {name!r}, which this optimiser does not train")
         parameter = parameters[name]
-        tensor = from_wire(array).clone()  # type: ignore[arg-type]
-        # Adam's step count stays on the CPU, wherever the parameter is.
-        value = tensor if moment == "step" else tensor.to(parameter.device)
-        optimizer.state[parameter][moment] = value
+        # The step count, too: fused Adam wants it where the parameter is.
+        optimizer.state[parameter][moment] = from_wire(array).clone().to(parameter.device)  # type: ignore[arg-type]

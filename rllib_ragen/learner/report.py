@@ -38,6 +38,7 @@ class UpdateReport:
     norms: dict[str, list[float]] = field(default_factory=dict)
     first_largest_gap: float = 0.0
     skipped_steps: int = 0
+    most_skipped_in_a_row: int = 0
 
     def add(self, sums: dict[str, float], largest_gap: float) -> None:
         """Counts a step, in order."""
@@ -50,12 +51,18 @@ class UpdateReport:
         for name, norm in norms.items():
             self.norms.setdefault(name, []).append(norm)
 
+    def add_skipped(self, in_a_row: int) -> None:
+        """Counts a step that was not made, the `in_a_row`-th one without a step between."""
+        self.skipped_steps += 1
+        self.most_skipped_in_a_row = max(self.most_skipped_in_a_row, in_a_row)
+
     def metrics(self) -> dict[str, float]:
-        """Means over tokens (entropy, clip_fraction), over steps (losses, norms), and of the first step (gaps).
+        """Means over tokens (entropy, clip_fraction, kl), over steps (losses, norms), and of the first step (gaps).
 
         Only in the first step are the weights still those that sampled: its gap is what sampler and learner disagree
-        by, later ones are the policy's own movement. The loss metrics are the sums that were minimised. Rows without
-        any gradient are not computed, and so not counted.
+        by, later ones are the policy's own movement; logprob_gap_k3 estimates KL(sampler ‖ learner) in nats per token.
+        The loss metrics are the sums that were minimised. Rows without any gradient are not computed, and so not
+        counted.
         """
         tokens = sum(step["tokens"] for step in self.steps) or math.nan
         first = self.steps[0]
@@ -68,8 +75,11 @@ class UpdateReport:
             "grad_norm": norms.pop("policy_grad_norm", math.nan),
             "logprob_gap_mean": first["gap"] / (first["tokens"] or math.nan),
             "logprob_gap_max": self.first_largest_gap,
+            "logprob_gap_k3": first["gap_k3"] / (first["tokens"] or math.nan),
             "num_trained_tokens": sum(step["tokens"] for step in self.steps),
             "skipped_steps": float(self.skipped_steps),
+            "skipped_in_a_row": float(self.most_skipped_in_a_row),
+            "kl": sum(step["kl"] for step in self.steps) / tokens,
             **norms,
         }
 

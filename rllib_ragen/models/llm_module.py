@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypedDict
 
 import torch
@@ -13,6 +13,9 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from rllib_ragen.models.attention import ATTENTION
+from rllib_ragen.models.head import Head, check_head
+from rllib_ragen.models.logprobs import token_scores
+from rllib_ragen.models.recompute import recomputed_layers
 from rllib_ragen.models.wire import WireArray, WireState, copy_into, to_wire, without_twins
 
 LLM = "llm."
@@ -70,6 +73,9 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         )
         hidden = self.llm.config.get_text_config().hidden_size
         self.value_head = ValueHead(hidden) if settings["value_head"] else None
+        self.head = Head.of(self.llm, settings["temperature"])
+        if not self.inference_only:
+            self._check_head()
 
     def get_non_inference_attributes(self) -> list[str]:
         """Samplers need no critic."""
@@ -81,29 +87,48 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         self.llm.eval()
         return self
 
-    def token_outputs(self, input_ids: Tensor, trained: Tensor, *, entropy: bool = True) -> TokenOutputs:
+    def token_outputs(
+        self,
+        input_ids: Tensor,
+        trained: Tensor,
+        *,
+        logprobs: bool = True,
+        entropy: bool = True,
+        recompute: bool = False,
+    ) -> TokenOutputs:
         """Log-prob and entropy (nats) of trained tokens, and the critic's value of the state each is sampled in.
 
         Args:
             input_ids: [B, T] int64, right-padded with any token. Causal attention needs no mask then.
             trained: [B, T] bool; True where token i is to be scored from tokens < i. Never at i = 0.
-            entropy: whether the entropy is wanted.
+            logprobs: whether log-probs are wanted.
+            entropy: whether entropies are wanted, too.
+            recompute: compute layers again in the backward pass instead of keeping what is in them.
 
         Returns:
             Tensors [N] in float32, N = trained.sum(), in row-major order. Only those N positions go through the
-            vocabulary projection.
+            vocabulary projection, a chunk at a time.
         """
         # A state is the position before the token that is sampled in it.
         states = trained[:, 1:]
-        with self._project_only(states) as hidden, self.autocast(input_ids.device):
-            logits = self.llm(input_ids=input_ids, use_cache=False).logits
-        logp = torch.log_softmax(logits.float() / self.model_config["temperature"], -1)
-        outputs = TokenOutputs(logprobs=logp.gather(-1, input_ids[:, 1:][states][:, None])[:, 0])
-        if entropy:
-            outputs["entropy"] = -(logp.exp() * logp).sum(-1)
-        if self.model_config["value_head"] and not self.inference_only:
-            assert self.value_head is not None
-            outputs["values"] = self.value_head(hidden[0])
+        hidden = self._hidden(input_ids, recompute)[:, :-1][states]
+        outputs = TokenOutputs()
+        if logprobs:
+            layer: Any = self.llm.get_output_embeddings()
+            scores = token_scores(
+                hidden,
+                layer.weight,
+                layer.bias,
+                input_ids[:, 1:][states],
+                self.head,
+                entropy=entropy,
+                dtype=self.dtype,
+            )
+            outputs["logprobs"] = scores.logprobs
+            if entropy:
+                outputs["entropy"] = scores.entropy
+        if self.value_head is not None and not self.inference_only:
+            outputs["values"] = self.value_head(hidden)
         return outputs
 
     def _forward(self, batch: dict[str, Tensor], **kwargs: Any) -> dict[str, Tensor]:
@@ -140,20 +165,32 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
             return state
         return {name: t.to(self.dtype) for name, t in state.items() if name.startswith(LLM)}
 
+    def _hidden(self, input_ids: Tensor, recompute: bool) -> Tensor:
+        """[B, T, H] what the output layer would see."""
+        layers = recomputed_layers(self.llm) if recompute else nullcontext()
+        with self._output_layer_sees(slice(0)) as hidden, layers, self.autocast(input_ids.device):
+            self.llm(input_ids=input_ids, use_cache=False)
+        return hidden[0]
+
     @contextmanager
-    def _project_only(self, states: Tensor) -> Any:
-        """Makes the output layer see the wanted positions alone; yields a list that will hold their hidden states."""
+    def _output_layer_sees(self, positions: slice) -> Iterator[list[Tensor]]:
+        """Yields a list that will hold [B, T, H] what is meant for the output layer, which gets `positions` alone."""
         hidden: list[Tensor] = []
 
         def select(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor]:
-            hidden.append(args[0][:, :-1][states])
-            return (hidden[0],)
+            hidden.append(args[0])
+            return (args[0][:, positions],)
 
         handle = self.llm.get_output_embeddings().register_forward_pre_hook(select)
         try:
             yield hidden
         finally:
             handle.remove()
+
+    def _check_head(self) -> None:
+        with torch.no_grad(), self._output_layer_sees(slice(None)) as hidden:
+            logits = self.llm(input_ids=torch.tensor([[0, 1, 2]]), use_cache=False).logits
+        check_head(self.llm, hidden[0], logits)
 
     def autocast(self, device: torch.device) -> torch.autocast:
         """bfloat16 activations on float32 weights, where that is what the settings say."""

@@ -97,6 +97,8 @@ class _Episode:
     context: Context
     slot: EnvSlot
     trajectory: Trajectory
+    state: str = ""
+    """The environment's, for the turn to come."""
 
 
 @dataclass
@@ -190,8 +192,9 @@ class _Collector:
             text = f"{type(error).__name__}: {error}"
             self._finish(waiting.episode, StopReason.ENV_ERROR, error=text)
 
-    def _on_reset(self, episode: _Episode, answer: tuple[str, str]) -> None:
-        episode.context.first(*answer)
+    def _on_reset(self, episode: _Episode, answer: tuple[str, str, str]) -> None:
+        system, message, episode.state = answer
+        episode.context.first(system, message)
         self._request(episode)
 
     def _request(self, episode: _Episode) -> None:
@@ -209,6 +212,7 @@ class _Collector:
             self._finish(episode, StopReason.ENGINE_ERROR, error=result.error)
             return
         turn = episode.context.reply(result)
+        turn.state = episode.state
         episode.trajectory.turns.append(turn)
         if not np.isfinite(turn.logprobs).all():
             self._finish(episode, StopReason.ENGINE_ERROR, error="the engine gave non-finite log-probs")
@@ -226,6 +230,7 @@ class _Collector:
             episode.trajectory.success = bool(info["success"])
             self._finish(episode, StopReason(info["stop_reason"]))
             return
+        episode.state = info["state"]
         episode.context.next(message)
         self._request(episode)
 
@@ -246,7 +251,7 @@ def turn_seed(sampling_seed: int, turn: int) -> int:
     return derived_seed(sampling_seed, turn)
 
 
-def _reset(env: TextEnv, spec: EpisodeSpec) -> tuple[str, str]:
-    """Starts the episode; its (system message, first user message)."""
-    message, _ = env.reset(seed=spec.env_seed, options={"split": spec.split, "outcome_seed": spec.outcome_seed})
-    return env.system_prompt, message
+def _reset(env: TextEnv, spec: EpisodeSpec) -> tuple[str, str, str]:
+    """Starts the episode; its (system message, first user message, state)."""
+    message, info = env.reset(seed=spec.env_seed, options={"split": spec.split, "outcome_seed": spec.outcome_seed})
+    return env.system_prompt, message, info["state"]

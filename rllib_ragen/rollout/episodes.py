@@ -11,7 +11,7 @@ from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
 
 from rllib_ragen.types import StopReason, Trajectory, Turn
 
-_TURN_FACTS = ("valid", "num_actions", "cached_tokens", "prompt", "reply")
+_TURN_FACTS = ("valid", "num_actions", "cached_tokens", "prompt", "state", "reply")
 _NO_TOKENS = np.zeros(0, np.int32)
 
 

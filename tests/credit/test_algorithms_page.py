@@ -9,19 +9,44 @@ from typing import get_args
 import yaml
 
 from rllib_ragen.config import CreditSection, LearnerSection, RunConfig
+from rllib_ragen.config_load import algorithm_preset
 from rllib_ragen.credit.registry import estimator_names
+from rllib_ragen.presets import algorithm_names
 
 PAGE = (Path(__file__).parents[2] / "docs" / "algorithms.md").read_text()
 
 
+def section_of(heading: str) -> str:
+    return PAGE.split(f"## {heading}", 1)[1].split("\n## ", 1)[0]
+
+
 def names_in_table(heading: str) -> list[str]:
-    section = PAGE.split(f"## {heading}", 1)[1].split("\n## ", 1)[0]
-    return re.findall(r"^\| `([^`]+)`", section, flags=re.MULTILINE)
+    return re.findall(r"^\| `([^`]+)`", section_of(heading), flags=re.MULTILINE)
+
+
+def allowed(key: str) -> tuple[str, ...]:
+    return get_args(CreditSection.model_fields[key].annotation)
 
 
 def test_tables_name_every_estimator_and_filter() -> None:
     assert sorted(names_in_table("Estimators")) == estimator_names()
-    assert sorted(names_in_table("Filters")) == sorted(get_args(CreditSection.model_fields["filter"].annotation))
+    metrics = {
+        name
+        for names in re.findall(r"^\| (`.+?`) \|", section_of("Filters"), re.MULTILINE)
+        for name in names.split(", ")
+    }
+    choices = {f"`{name}`" for key in ("filter", "filter_metric") for name in allowed(key)}
+    assert metrics == choices
+    assert sorted(names_in_table("Rewards")) == sorted(allowed("reward_norm"))
+
+
+def test_the_table_of_algorithms_is_what_ships_with_the_estimators_that_are_set() -> None:
+    told = dict(re.findall(r"^\| `([^`]+)` \| `([^`]+)`", section_of("Algorithms"), re.MULTILINE))
+    assert told == {name: algorithm_preset(name)["credit"]["estimator"] for name in algorithm_names()}
+
+
+def test_every_key_of_the_credit_section_is_explained() -> None:
+    assert [key for key in CreditSection.model_fields if f"{key}`" not in PAGE and f"`credit.{key}" not in PAGE] == []
 
 
 def test_every_aggregation_is_explained() -> None:

@@ -15,7 +15,7 @@ from rllib_ragen.credit.rows import to_rows
 from rllib_ragen.types import StopReason, Trajectory
 from tests.credit.build import group_of, trajectory
 
-GROUP_ESTIMATORS = ["dr_grpo", "grpo", "rloo"]
+GROUP_ESTIMATORS = ["dr_grpo", "gigpo", "grpo", "rloo", "turn_grpo"]
 FAILED = [StopReason.ENV_ERROR, StopReason.ENGINE_ERROR]
 
 

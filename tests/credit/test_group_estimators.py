@@ -81,11 +81,13 @@ def test_an_episode_without_a_sampled_token_gets_empty_credit(name: str) -> None
 
 
 def test_unknown_estimator_names_key_and_allowed_values() -> None:
-    with pytest.raises(ValueError, match=r"credit\.estimator.*'gpro'.*dr_grpo, gae, grpo, rloo"):
+    with pytest.raises(ValueError, match=r"credit\.estimator.*'gpro'.*dr_grpo, gae, gigpo, grpo, "):
         make_estimator(CreditSection(estimator="gpro"))
 
 
 def test_every_name_makes_an_estimator_that_says_what_it_needs() -> None:
     needs = {name: make_estimator(CreditSection(estimator=name)) for name in estimator_names()}
-    assert [name for name, estimator in needs.items() if estimator.needs_values] == ["gae"]
-    assert [name for name, estimator in needs.items() if estimator.needs_group] == GROUP_ESTIMATORS
+    assert [name for name, estimator in needs.items() if estimator.needs_values] == ["bi_level_gae", "gae"]
+    turn_by_turn = ["gigpo", "turn_grpo", "reinforce++_baseline"]
+    compare = sorted([*GROUP_ESTIMATORS, *turn_by_turn])
+    assert [name for name, estimator in needs.items() if estimator.needs_group] == compare

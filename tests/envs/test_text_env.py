@@ -35,6 +35,13 @@ def test_actions_of_a_turn_run_in_order_and_their_rewards_add_up() -> None:
     assert "#P____O_#" in text
 
 
+def test_the_state_is_the_same_text_whenever_it_is_reached() -> None:
+    env = _corridor()
+    states = [env.step(_say(*actions))[4]["state"] for actions in (("Down",), ("Down", "Left"), ("Right", "Left"), ())]
+    assert states[0] == states[1] == env.render(), "what changes nothing, changes no state"
+    assert not any(str(count) in states[0].splitlines()[0] for count in (env.turn, env.actions_left))
+
+
 def test_actions_beyond_the_turn_cap_are_dropped_and_the_prompt_says_so() -> None:
     env = _corridor(max_actions_per_turn=2)
     text, reward, _, _, info = env.step(_say("Right", "Right", "Right"))

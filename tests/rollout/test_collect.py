@@ -94,9 +94,9 @@ def test_trajectories_come_in_the_order_of_their_specs_and_carry_the_environment
     for seed, trajectory in enumerate(play(engine, chat, count=10)):
         assert (trajectory.group_id, trajectory.env_seed) == (f"g{seed}", seed)
         env = Sokoban()
-        message, _ = env.reset(seed=seed, options={"split": "train", "outcome_seed": seed})
+        message, info = env.reset(seed=seed, options={"split": "train", "outcome_seed": seed})
         for turn in trajectory.turns:
-            assert turn.prompt == message
+            assert (turn.prompt, turn.state) == (message, info["state"])
             message, reward, _, _, info = env.step(turn.reply)
             assert (turn.reward, turn.valid, turn.num_actions) == (reward, info["valid"], len(info["actions"]))
         assert trajectory.stop_reason == info["stop_reason"] and trajectory.success == info["success"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,8 @@ from tests.starpo.build import digits_config, metrics_of
 
 
 def test_every_key_of_the_run_config_has_a_fluent_setter_and_every_setter_a_key() -> None:
-    setters = (StarPOConfig.training, StarPOConfig.rollout, StarPOConfig.vllm, StarPOConfig.diagnostics)
+    config = StarPOConfig
+    setters = (config.training, config.credit, config.learning, config.rollout, config.vllm, config.diagnostics)
     own = {name for method in setters for name in inspect.signature(method).parameters} - {"self"}
     elsewhere = {
         *("model_path", "dtype"),  # .llm()
@@ -41,6 +43,14 @@ def test_a_run_config_survives_the_way_there_and_back() -> None:
         }
     )
     assert StarPOConfig.from_run_config(run).to_run_config() == run
+
+
+def test_a_falling_schedule_ends_with_the_run_unless_it_is_told_otherwise() -> None:
+    run = RunConfig.model_validate({"learner": {"lr_schedule": "linear"}, "iterations": 30})
+    assert StarPOConfig.from_run_config(run).decay_iterations == 30
+    run.learner.decay_iterations = 50
+    assert StarPOConfig.from_run_config(run).decay_iterations == 50
+    assert StarPOConfig.from_run_config(RunConfig()).decay_iterations is None
 
 
 def test_copies_and_tune_dictionaries_keep_every_setting() -> None:
@@ -73,11 +83,20 @@ def test_unknown_arguments_and_keys_are_refused() -> None:
         ({"lr": -1.0}, "learner.lr"),
         ({"clip_high": "a lot"}, "learner.clip_high"),
         ({"num_minibatches": 1000}, "num_minibatches"),
+        ({"norm_tokens": 100}, r"learner\.norm_tokens=100 with learner\.aggregation=token-mean"),
+        ({"decay_iterations": 10}, r"learner\.decay_iterations=10 with learner\.lr_schedule=constant"),
+        ({"lr_schedule": "cosine"}, r"learner\.decay_iterations: must be an integer ≥ 1 with lr_schedule=cosine"),
+        (
+            {"lr_schedule": "linear", "warmup_iterations": 9, "decay_iterations": 9},
+            r"learner\.warmup_iterations=9 leaves nothing of learner\.lr_schedule=linear; allowed: below 9",
+        ),
+        ({"kl_estimator": "k4"}, r"learner\.kl_estimator: must be one of k1, k2, k3"),
+        ({"tis_cap": 0}, r"learner\.tis_cap: must be a number > 0, or null"),
     ],
 )
-def test_nonsense_in_training_is_refused(model: Path, settings: dict[str, object], message: str) -> None:
+def test_nonsense_in_training_is_refused(model: Path, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        digits_config(model).training(**settings).validate()  # type: ignore[arg-type]
+        digits_config(model, **settings).validate()
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def fresh(model: Path, **training: Any) -> StarPOLearner:
 def test_an_update_does_not_depend_on_the_micro_batch_size(model: Path, aggregation: str) -> None:
     rows = random_rows(10)
     learners = [
-        fresh(model, microbatch_tokens=tokens, aggregation=aggregation, estimator="gae", grad_clip=100.0)
+        fresh(model, microbatch_tokens=tokens, aggregation=aggregation, estimator="gae", grad_clip=100.0, adam_eps=1e-3)
         for tokens in (64, 10_000)
     ]
     reports = [update(learner, rows) for learner in learners]

@@ -179,12 +179,17 @@ def test_a_plan_visits_every_row_once_per_epoch_whoever_learns() -> None:
 
 @pytest.mark.vllm
 def test_S1_vllm_samples_with_the_learners_weights_and_log_probs(model: Path) -> None:
-    config = digits_config(model, lr=1e-3).env_runners(num_env_runners=1).rollout(engine="vllm", max_concurrent=16)
+    config = (
+        digits_config(model, lr=1e-3)
+        .env_runners(num_env_runners=1)
+        .rollout(engine="vllm", max_concurrent=16, temperature=0.7)
+    )
     algo = config.build_algo()
     for version in (1, 2, 3):
         result = algo.train()["starpo"]
         # Stale weights would show from the second iteration on: an update at this learning rate moves log-probs by 0.1.
         assert result["logprob_gap_max"] < 1e-4
+        assert abs(result["logprob_gap_k3"]) < 1e-8
         assert result["policy_version"] == version
     assert {turn.policy_version for t in algo.last_trajectories() for turn in t.turns} == {2}
     algo.stop()

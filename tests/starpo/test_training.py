@@ -62,6 +62,16 @@ def test_R2_the_same_seed_gives_the_same_run_to_the_last_bit_and_another_does_no
     assert runs[0][0] != runs[2][0]
 
 
+@pytest.mark.parametrize("temperature", [0.7, 1.3])
+def test_S1_on_policy_ratios_are_one_at_any_temperature(model: Path, temperature: float) -> None:
+    algo = digits_config(model).rollout(temperature=temperature).build_algo()
+    for _ in range(2):
+        result = algo.train()["starpo"]
+        assert result["logprob_gap_max"] < 1e-4
+        assert 0 <= result["logprob_gap_k3"] < 1e-8
+    algo.stop()
+
+
 def test_evaluation_moves_nothing(model: Path) -> None:
     plain, evaluated = build(model), build(model)
     first = [metrics_of(plain.train()) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""The clipped token surrogate."""
+"""The clipped surrogate of per-token log-ratios."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ MAX_LOG_RATIO = 20.0
 
 
 def policy_loss(
-    logprobs: torch.Tensor,
-    old_logprobs: torch.Tensor,
+    log_ratio: torch.Tensor,
     advantages: torch.Tensor,
     *,
     clip_low: float,
     clip_high: float,
     clip_dual: float | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """−min(ρ A, clip(ρ, 1 − clip_low, 1 + clip_high) A), ρ = exp(logprobs − old_logprobs), and who was clipped.
+    """−min(ρ A, clip(ρ, 1 − clip_low, 1 + clip_high) A), ρ = exp(log_ratio), and who was clipped.
 
-    All tensors have one shape, one entry per token; log-probs in nats; the log-ratio is clamped to ±20. For A < 0 the
-    loss is capped at −clip_dual · A (None: no cap), so that one token of a huge ratio cannot rule the batch.
+    Both tensors have one shape, one entry per token; log_ratio is log π − log π_old in nats (the token's own, or its
+    trajectory's: sequence.py), clamped to ±20. For A < 0 the loss is capped at −clip_dual · A (None: no cap), so that
+    one token of a huge ratio cannot rule the batch.
 
     Returns (loss, clipped): loss per token, to be minimised; clipped is True where a clip binds and the gradient is 0.
 
     PPO: Schulman et al. 2017, arXiv 1707.06347; dual clip: Ye et al. 2020, arXiv 1912.09729; unequal bounds
     ("clip-higher"): Yu et al. 2025, arXiv 2503.14476.
     """
-    log_ratio = (logprobs - old_logprobs).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-    ratio = log_ratio.exp()
+    ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
     free = -ratio * advantages
     bounded = -ratio.clamp(1.0 - clip_low, 1.0 + clip_high) * advantages
     loss = torch.maximum(free, bounded)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
 
 from rllib_ragen.learner.losses.aggregate import Aggregation, row_scales
+from rllib_ragen.learner.losses.kl import KLEstimator, kl_loss
 from rllib_ragen.learner.losses.policy import policy_loss
+from rllib_ragen.learner.losses.sequence import sequence_log_ratio
 from rllib_ragen.learner.losses.value import value_loss
 from tests.oracle import verl_core_algos
 
 ROWS, LENGTH = 7, 9
-AGGREGATIONS: list[Aggregation] = ["token-mean", "seq-mean-token-mean", "seq-mean-token-sum"]
+AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 
 
 @pytest.fixture
@@ -30,7 +32,10 @@ def random_mask() -> torch.Tensor:
 
 def aggregate(loss: torch.Tensor, mask: torch.Tensor, aggregation: Aggregation) -> torch.Tensor:
     counts = [int(n) for n in mask.sum(-1)]
-    scales = row_scales(counts, aggregation, total_tokens=sum(counts), total_rows=sum(n > 0 for n in counts))
+    # verl's constant is the padded length unless another one is given.
+    scales = row_scales(
+        counts, aggregation, total_tokens=sum(counts), total_rows=sum(n > 0 for n in counts), norm_tokens=LENGTH
+    )
     return (torch.tensor(scales, dtype=torch.float64) * (loss * mask).sum(-1)).sum()
 
 
@@ -54,7 +59,7 @@ def test_policy_loss_and_its_gradient_agree_with_verl(verl: Any, aggregation: Ag
     old, advantages, mask = torch.randn(ROWS, LENGTH).double(), torch.randn(ROWS, LENGTH).double(), random_mask()
     new = (old + torch.randn_like(old)).requires_grad_()
     theirs, metrics = verl.compute_policy_loss_vanilla(old, new, advantages, mask, aggregation, config)
-    per_token, clipped = policy_loss(new, old, advantages, clip_low=0.2, clip_high=0.28, clip_dual=3.0)
+    per_token, clipped = policy_loss(new - old, advantages, clip_low=0.2, clip_high=0.28, clip_dual=3.0)
     ours = aggregate(per_token, mask, aggregation)
     torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(
@@ -63,6 +68,37 @@ def test_policy_loss_and_its_gradient_agree_with_verl(verl: Any, aggregation: Ag
     # verl counts the two clips apart; they bind on different tokens, so that they add up to ours.
     both = metrics["actor/pg_clipfrac"] + metrics["actor/pg_clipfrac_lower"]
     assert 0 < both == pytest.approx(((clipped * mask).sum() / mask.sum()).item(), abs=1e-6)
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS)
+def test_sequence_loss_and_its_gradient_agree_with_verl(verl: Any, aggregation: Aggregation) -> None:
+    torch.manual_seed(0)
+    config = verl.ActorConfig(
+        strategy="fsdp", rollout_n=1, clip_ratio=0.2, clip_ratio_low=0.02, clip_ratio_high=0.03,
+        ppo_micro_batch_size_per_gpu=1,
+    )  # fmt: skip
+    mask = random_mask()
+    old, advantages = torch.randn(ROWS, LENGTH).double(), torch.randn(ROWS, 1).double().expand(ROWS, LENGTH)
+    new = (old + 0.3 * torch.randn_like(old)).requires_grad_()
+    theirs, _ = verl.compute_policy_loss_gspo(old, new, advantages, mask, aggregation, config)
+    at = mask > 0
+    log_ratio = sequence_log_ratio((new - old)[at], torch.arange(ROWS)[:, None].expand(ROWS, LENGTH)[at])
+    per_token, clipped = policy_loss(log_ratio, advantages[at], clip_low=0.02, clip_high=0.03, clip_dual=None)
+    assert clipped.any() and not clipped.all()
+    ours = aggregate(torch.zeros_like(mask).masked_scatter(at, per_token), mask, aggregation)
+    torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(
+        torch.autograd.grad(ours, new)[0], torch.autograd.grad(theirs, new)[0], rtol=1e-6, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("estimator", get_args(KLEstimator))
+def test_kl_estimators_agree_with_verl(verl: Any, estimator: KLEstimator) -> None:
+    torch.manual_seed(0)
+    # verl holds k3 below 10, ours holds the difference below 20: differences beyond 2 are left out.
+    new, reference = 2 * torch.rand(2, ROWS, LENGTH, dtype=torch.float64)
+    theirs = verl.kl_penalty_forward(new, reference, estimator)
+    torch.testing.assert_close(kl_loss(new, reference, estimator), theirs, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)

@@ -1,0 +1,49 @@
+"""Rewards on one scale before any estimator sees them. Filters and metrics read the raw ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from rllib_ragen.config import CreditSection
+from rllib_ragen.credit.groups import Returns, centred, group_members, spread
+from rllib_ragen.types import Trajectory
+
+ASYM_CLIP = (-1.0, 3.0)
+"""Bounds of a standardised return with `asym_clip`."""
+
+
+def normalised_rewards(trajectories: Sequence[Trajectory], section: CreditSection) -> list[Trajectory]:
+    """The trajectories with rewards whose sums are the normalised returns R′; copies, or the same if nothing is to do.
+
+    `reward_norm` mean: R′ = R − mean; mean_std: (R − mean)/(std + 1e-6), 0 where all are equal, std with ddof = 1;
+    asym_clip: mean_std clamped to [−1, 3]. `reward_grouping`: statistics of each group, or of the whole batch.
+    Every turn's reward gets R′'s scale; what then is missing to R′ goes to the last turn. Source: RAGEN's code.
+    """
+    if section.reward_norm == "none":
+        return list(trajectories)
+    returns = np.array([trajectory.episode_return for trajectory in trajectories], np.float64)
+    scales, wanted = np.ones_like(returns), np.zeros_like(returns)
+    whole = {"": list(range(len(returns)))} if len(returns) else {}
+    for members in (group_members(trajectories) if section.reward_grouping == "group" else whole).values():
+        scales[members], wanted[members] = _normalised(returns[members], section.reward_norm)
+    return [_with_return(*parts) for parts in zip(trajectories, scales.tolist(), wanted.tolist(), strict=True)]
+
+
+def _normalised(returns: Returns, method: str) -> tuple[float, Returns]:
+    if method == "mean":
+        return 1.0, centred(returns)
+    scale = 1.0 / (spread(returns) + 1e-6) if spread(returns) > 0 else 1.0
+    wanted = centred(returns) * scale
+    return scale, np.clip(wanted, *ASYM_CLIP) if method == "asym_clip" else wanted
+
+
+def _with_return(trajectory: Trajectory, scale: float, wanted: float) -> Trajectory:
+    if not trajectory.turns:
+        return trajectory
+    rewards = [turn.reward * scale for turn in trajectory.turns]
+    rewards[-1] += wanted - sum(rewards)
+    turns = [replace(turn, reward=reward) for turn, reward in zip(trajectory.turns, rewards, strict=True)]
+    return replace(trajectory, turns=turns)

@@ -1,0 +1,27 @@
+"""REINFORCE++ with the group's mean as the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rllib_ragen.credit.base import Credit
+from rllib_ragen.credit.groups import GroupEstimator, Returns, centred
+from rllib_ragen.credit.trained import at_trained, credits_of, whitened
+from rllib_ragen.types import FloatArray, Trajectory
+
+
+class ReinforcePlusPlusBaseline(GroupEstimator):
+    """R − mean_g on every trained token, then whitened over the batch's (Hu et al. 2025, arXiv 2501.03262).
+
+    Whitening is (x − mean)/sqrt(var + 1e-8), var with ddof = 1. Its mean is 0 up to the lengths of trajectories, so a
+    group of equal returns gets a small advantage, not exactly 0. A group of one: R, then whitened like the others.
+    """
+
+    def advantages(self, returns: Returns) -> Returns:
+        """[n] → [n], one group, not yet whitened."""
+        return returns.copy() if len(returns) == 1 else centred(returns)
+
+    def assign(self, trajectories: Sequence[Trajectory], values: Sequence[FloatArray]) -> list[Credit]:
+        """One advantage per trajectory, on its trained tokens."""
+        raw = [credit.advantages for credit in super().assign(trajectories, values)]
+        return credits_of(trajectories, whitened(at_trained(trajectories, raw)))

@@ -1,0 +1,24 @@
+"""Factors on trajectories' policy losses: soft re-weighting by spread, and scaling by what a filter kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rllib_ragen.config import CreditSection
+from rllib_ragen.credit.scores import reward_spreads
+from rllib_ragen.types import Trajectory
+
+
+def loss_weights(kept: Sequence[Trajectory], kept_ratio: float, section: CreditSection) -> list[float]:
+    """One factor per kept trajectory; the policy loss is linear in it, as it is in the advantage.
+
+    `group_weighting: spread`: std_g / (max std + 1e-6) of the kept groups' raw returns.
+    `loss_scaling`: linear: times `kept_ratio`, the share of groups that was kept; sqrt: its square root.
+    """
+    scale = {"none": 1.0, "linear": kept_ratio, "sqrt": math.sqrt(kept_ratio)}[section.loss_scaling]
+    if section.group_weighting == "none":
+        return [scale] * len(kept)
+    spreads = reward_spreads(kept)
+    largest = max(spreads.values(), default=0.0)
+    return [scale * spreads[trajectory.group_id] / (largest + 1e-6) for trajectory in kept]

@@ -1,0 +1,20 @@
+"""Truncated importance sampling: the learner's numerics are not the sampler's."""
+
+from __future__ import annotations
+
+import torch
+
+from rllib_ragen.learner.losses.policy import MAX_LOG_RATIO
+
+
+def importance_weights(old_logprobs: torch.Tensor, behaviour_logprobs: torch.Tensor, cap: float) -> torch.Tensor:
+    """min(cap, exp(old − behaviour)) per token, without gradient: the factor on the token's policy loss.
+
+    old_logprobs are the learner's of the weights that sampled, behaviour_logprobs the sampler's own; their log-ratio
+    is clamped to ±20. Where both agree the weight is 1; cutting it off trades a little bias for bounded variance.
+
+    Ionides 2008, "Truncated Importance Sampling"; for sampler/trainer mismatch: Yao et al. 2025, "Your Efficient RL
+    Framework Secretly Brings You Off-Policy RL Training".
+    """
+    log_ratio = (old_logprobs - behaviour_logprobs).detach().clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+    return log_ratio.exp().clamp(max=cap)
