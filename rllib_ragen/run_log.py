@@ -22,12 +22,13 @@ _CURVES = {
     ),
     "replies": REPLY_METRICS,
     "groups": (
-        *("group_reward_std", "group_reward_std_kept", "num_groups", "kept_groups", "kept_ratio"),
-        *("zero_spread_groups", "sampling_rounds", "sampled_groups"),
+        *("group_reward_std", "group_reward_mean", "group_reward_max"),
+        *("group_reward_std_kept", "group_reward_mean_kept", "group_reward_max_kept"),
+        *("num_groups", "kept_groups", "kept_ratio", "zero_spread_groups", "sampling_rounds", "sampled_groups"),
     ),
     "learner": (
-        *("policy_loss", "value_loss", "entropy", "clip_fraction", "grad_norm", "num_trained_tokens"),
-        *("skipped_steps", "skipped_in_a_row", "lr", "kl"),
+        *("policy_loss", "value_loss", "entropy", "clip_fraction", "grad_norm", "lr", "kl", "num_trained_tokens"),
+        *("skipped_steps", "skipped_in_a_row"),
     ),
     "engine": ("logprob_gap_mean", "logprob_gap_max", "logprob_gap_k3", "reply_tokens_per_s", "prefix_hit_rate"),
     "time": ("learner_idle_share", "runner_idle_share"),

@@ -16,7 +16,7 @@ from ray.tune.registry import _global_registry, register_env
 
 from envs.registry import check_env_name, env_names, gym_id, make_text_env
 from envs.spaces import AnyText
-from rllib_ragen.config import CreditSection, DiagnosticsSection, EnvSection, LearnerSection, RunConfig, Section
+from rllib_ragen.config import CreditSection, EnvSection, LearnerSection, RunConfig, Section
 from rllib_ragen.config_checks import ConfigError, check_config
 from rllib_ragen.config_errors import sentence
 from rllib_ragen.config_load import algorithm_preset, flatten
@@ -25,12 +25,8 @@ from rllib_ragen.models.folder import check_model_folder, model_folder
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
 from rllib_ragen.starpo_setters import FluentSetters
 
-_RENAMED = {
-    ("model", "path"): "model_path",
-    ("rollout", "timeout_s"): "sample_timeout_s",
-    ("diagnostics", "interval"): "diagnostics_interval",
-    ("diagnostics", "num_prompts"): "diagnostics_num_prompts",
-}
+_RENAMED = {("model", "path"): "model_path", ("rollout", "timeout_s"): "sample_timeout_s"}
+_RENAMED |= {("diagnostics", key): f"diagnostics_{key}" for key in ("interval", "num_prompts")}
 _SECTIONS: dict[str, type[Section]] = {
     name: field.annotation
     for name, field in RunConfig.model_fields.items()
@@ -189,10 +185,6 @@ class StarPOConfig(FluentSetters):
     def learner_section(self) -> LearnerSection:
         """The settings of the update."""
         return self.to_run_config().learner
-
-    def diagnostics_section(self) -> DiagnosticsSection:
-        """The settings of the information diagnostics."""
-        return self.to_run_config().diagnostics
 
     # --- derived ----------------------------------------------------------------------------------------------------
 

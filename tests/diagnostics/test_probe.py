@@ -81,7 +81,7 @@ def test_a_resumed_run_measures_as_if_it_had_never_stopped(tmp_path: Path) -> No
 
 def test_several_learners_share_the_prompts_and_find_the_same() -> None:
     algo = sokoban(num_learners=2)
-    trajectories = algo._play(algo._next_specs()).trajectories
+    trajectories = algo._play_batch().trajectories
     sample = first_turns(trajectories, 8, algo._chat.reply_text, [0])
     assert len(sample.prompts) == 4
     shared = score_on_learners(algo.learner_group, "default_policy", sample.prompts[:3], sample.thoughts)
