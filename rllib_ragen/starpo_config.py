@@ -16,7 +16,7 @@ from ray.tune.registry import _global_registry, register_env
 
 from envs.registry import check_env_name, env_names, gym_id, make_text_env
 from envs.spaces import AnyText
-from rllib_ragen.config import CreditSection, EnvSection, LearnerSection, RunConfig, Section
+from rllib_ragen.config import CreditSection, DiagnosticsSection, EnvSection, LearnerSection, RunConfig, Section
 from rllib_ragen.config_checks import ConfigError, check_config
 from rllib_ragen.config_errors import sentence
 from rllib_ragen.config_load import algorithm_preset, flatten
@@ -185,6 +185,10 @@ class StarPOConfig(FluentSetters):
     def learner_section(self) -> LearnerSection:
         """The settings of the update."""
         return self.to_run_config().learner
+
+    def diagnostics_section(self) -> DiagnosticsSection:
+        """How often, and how closely, it is measured what reasoning depends on."""
+        return self.to_run_config().diagnostics
 
     # --- derived ----------------------------------------------------------------------------------------------------
 
