@@ -39,6 +39,7 @@ setup(
             "hypothesis>=6,<7",
             "matplotlib>=3.9,<4",
             "mypy>=1.18,<3",
+            "psutil>=6,<8",
             "pytest>=8,<10",
             "pytest-timeout>=2.3,<3",
             "ruff>=0.14,<0.18",
