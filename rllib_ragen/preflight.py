@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.models.folder import check_model_folder
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
 
+_SET_IN_RAY_JOBS = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 _TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
 
 
@@ -57,8 +59,13 @@ def check_writable(folder: Path) -> None:
     """Makes `folder` and writes to it once.
 
     Raises:
-        ConfigError: that is not possible.
+        ConfigError: that is not possible, or what is written would go with the working directory of a Ray job.
     """
+    if _SET_IN_RAY_JOBS in os.environ and not folder.is_absolute():
+        raise ConfigError(
+            f"results_dir: {str(folder)!r} would be deleted with the working directory of this Ray job;"
+            " give --results-dir an absolute path that all nodes share"
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -31,7 +31,8 @@ def start_ray(config: RunConfig) -> None:
         ray.init(logging_level=logging.ERROR)
     else:
         cpus = max(os.cpu_count() or 1, cpus_wanted(config))
-        ray.init(num_cpus=cpus, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+        # Not one that happens to run on this machine.
+        ray.init("local", num_cpus=cpus, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     _quieten()
     have = ray.cluster_resources()
     for kind, wanted in (("CPU", float(cpus_wanted(config))), ("GPU", gpus_wanted(config))):

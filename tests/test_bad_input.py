@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.evaluate import main as evaluate
 from rllib_ragen.models.folder import model_folder
+from rllib_ragen.preflight import check_writable
 from rllib_ragen.run import main as run
 
 TOP = Path(__file__).parents[1]
@@ -118,3 +120,14 @@ def test_evaluate_answers_bad_input_the_same_way(tmp_path: Path, capsys: pytest.
 def test_keys_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--keys"]) == 0
     assert "learner.lr " in capsys.readouterr().out
+
+
+def test_a_ray_jobs_results_must_not_be_in_its_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")
+    with pytest.raises(ConfigError, match="results_dir: 'results' would be deleted"):
+        check_writable(Path("results"))
+    assert not list(tmp_path.iterdir())
+    check_writable(tmp_path / "results")

@@ -16,6 +16,7 @@ import pytest
 from rllib_ragen import evaluate, play, run
 from rllib_ragen.cli import read_layers
 from rllib_ragen.config_load import algorithm_preset, build_config, flatten, preset
+from rllib_ragen.sweep.__main__ import parse as parse_sweep
 
 TOP = Path(__file__).parents[1]
 PACKAGES = ("envs", "rllib_ragen")
@@ -103,20 +104,27 @@ def test_help_is_there_before_ray_and_torch_are(command: str) -> None:
 
 
 def commands() -> list[tuple[str, str]]:
-    """(page, command line) of every `python -m rllib_ragen.…` in a bash block of a page."""
+    """(page, command line) of every `python -m rllib_ragen.…` in a bash block of a page, jobs' among them."""
     return [
-        (page.name, line.strip())
+        (page.name, found[1])
         for page in PAGES
         if page.exists()
         for block in blocks(page, "bash")
         for line in block.replace("\\\n", " ").splitlines()
-        if re.match(r"\s*python -m rllib_ragen\.(run|evaluate|play)\b", line)
+        if (
+            found := re.match(
+                r"\s*(?:ray job submit .* -- +)?(python -m rllib_ragen\.(?:run|evaluate|play|sweep)\b.*)", line
+            )
+        )
     ]
 
 
 @pytest.mark.parametrize(("page", "line"), commands())
 def test_commands_in_the_pages_are_understood(page: str, line: str) -> None:
     words = shlex.split(line, comments=True)[2:]
+    if words[0] == "rllib_ragen.sweep":
+        parse_sweep(words[1:])
+        return
     modules = {"rllib_ragen.run": run, "rllib_ragen.evaluate": evaluate, "rllib_ragen.play": play}
     options = modules[words[0]].parse(words[1:])
     flags, assignments = read_layers(options)

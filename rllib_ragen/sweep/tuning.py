@@ -37,7 +37,12 @@ def tune_sweep(spec: SweepSpec, folder: Path, *, resume: bool) -> int:
     logging.getLogger("ray.tune").setLevel(logging.ERROR)
     print(f"sweep folder  {folder}\nstudy         sqlite:///{folder / 'study.db'}")
     print(f"to try        {spec.num_trials} configurations × {len(spec.seeds)} seeds", flush=True)
-    tuner(spec, folder, resume).fit()
+    try:
+        tuner(spec, folder, resume).fit()
+    except SystemExit:
+        # Ray makes one of SIGTERM, which `ray job stop` sends.
+        print(f"Stopped. To go on: python -m rllib_ragen.sweep --resume {folder}", flush=True)
+        raise
     best = study.best()
     write_report(spec, study, folder)
     if not best:

@@ -10,10 +10,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import optuna
 import psutil
 import pytest
+import ray
 import yaml
 
 from rllib_ragen.run import main as run
@@ -21,7 +23,7 @@ from rllib_ragen.sweep.__main__ import main as sweep
 
 TOP = Path(__file__).parents[2]
 ITERATIONS = 3
-SWEEP = {
+SWEEP: dict[str, Any] = {
     "name": "tiny",
     "base": {
         "env": {"name": "bandit"},
@@ -44,11 +46,14 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def command(*arguments: object, act: Callable[[str, int], None] | None = None) -> tuple[int, list[str]]:
-    """(exit code, lines) of a sweep; `act` sees each line and the process id."""
+def command(
+    *arguments: object, act: Callable[[str, int], None] | None = None, address: str = ""
+) -> tuple[int, list[str]]:
+    """(exit code, lines) of a sweep, on the Ray at `address` if given; `act` sees each line and the process id."""
+    environment = os.environ | ({"RAY_ADDRESS": address} if address else {})
     process = subprocess.Popen(
         [sys.executable, "-m", "rllib_ragen.sweep", *map(str, arguments)],
-        cwd=TOP, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        cwd=TOP, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
     )  # fmt: skip
     assert process.stdout is not None
     lines = []
@@ -140,3 +145,34 @@ def test_bad_input_is_one_sentence_and_starts_nothing(tmp_path: Path, capsys: py
     assert sweep([str(tmp_path / "missing.yaml")]) == 2
     assert "No such file" in capsys.readouterr().err
     assert not list(tmp_path.glob("tiny*"))
+
+
+@pytest.mark.parametrize(("cpus", "at_once"), [(2, 1), pytest.param(4, 2, marks=pytest.mark.slow)])
+def test_runs_with_a_runner_each_queue_for_both_of_their_cpus(tmp_path: Path, cpus: int, at_once: int) -> None:
+    """A runner outside of its run's bundles would wait for a CPU for ever, and one that was not counted would, too."""
+    rollout = {**SWEEP["base"]["rollout"], "num_env_runners": 1}
+    space = {"learner.lr": {"choice": [1e-4, 2e-4]}}
+    file = tmp_path / "tiny.yaml"
+    file.write_text(
+        yaml.safe_dump({**SWEEP, "base": {**SWEEP["base"], "rollout": rollout}, "space": space, "trials": 2})
+    )
+    context = ray.init("local", num_cpus=cpus, include_dashboard=False, log_to_driver=False)
+    try:
+        code, lines = command(file, "--results-dir", tmp_path, address=context.address_info["address"])
+    finally:
+        ray.shutdown()
+    assert code == 0, "\n".join(lines)
+    assert sum(line.endswith("done") for line in lines) == 2
+    assert most_at_once(lines) == at_once
+
+
+@pytest.mark.slow
+def test_SIGTERM_ends_a_sweep_with_the_command_that_goes_on(file: Path, tmp_path: Path) -> None:
+    act = at_first("iteration 1 ", lambda pid: os.kill(pid, signal.SIGTERM))
+    code, lines = command(file, "--results-dir", tmp_path, act=act)
+    assert code != 0
+    assert f"Stopped. To go on: python -m rllib_ragen.sweep --resume {tmp_path / 'tiny'}" in lines
+    assert not any(line.startswith("best config") for line in lines)
+    code, lines = command("--resume", tmp_path / "tiny")
+    assert code == 0, "\n".join(lines)
+    assert list(iterations_of(tmp_path / "tiny")) == [list(range(1, ITERATIONS + 1))] * 3
