@@ -10,7 +10,7 @@ setup(
     python_requires=">=3.11,<3.13",
     packages=find_packages(include=["rllib_ragen*", "envs*", "tune_configs*"]),
     package_data={
-        "envs": ["*.json", "py.typed"],
+        "envs": ["*.json", "games/*.json", "py.typed"],
         "rllib_ragen": ["models/tiny/checkpoint/*", "sweep/page.html", "py.typed"],
         "tune_configs": ["*.yaml", "algorithms/*.yaml", "sweeps/*.yaml"],
     },

@@ -211,8 +211,11 @@ class TextGameEnv:
         if self._forfeits:
             losers = tuple(seat for seat in self.possible_agents if seat in self._forfeits)
             _add(rewards, self.game.forfeit(losers))
-        if self._held and self.game.to_move:
-            _add(rewards, self.game.play({seat: self._held[seat] for seat in self.game.to_move}))
+        moves = {seat: action for seat, action in self._held.items() if seat in self.game.to_move}
+        for seat in self._held.keys() - moves.keys():
+            self._states[seat].actions = []
+        if moves:
+            _add(rewards, self.game.play(moves))
         self._held, self._forfeits = {}, []
 
     def _result(self, rewards: dict[str, float]) -> GameStep:

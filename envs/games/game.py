@@ -83,6 +83,14 @@ class TextGame(ABC):
     def _forfeit(self, losers: tuple[str, ...]) -> dict[str, float]:
         """Takes `losers` out of the game as having lost → rewards; seats left out get 0."""
 
+    def starts(self) -> list[Self]:
+        """Every equally likely start, of a game that has few: the one there is, unless the game says otherwise."""
+        if self.has_splits:
+            raise NotImplementedError(f"{self.title} has too many starts")
+        start = copy.copy(self)
+        start.reset(0, Split.TEST, 0)
+        return [start]
+
     def success(self, seat: str) -> bool:
         """Whether `seat` reached what it plays for: a win, unless the game says otherwise."""
         return self.outcome(seat) is Outcome.WIN

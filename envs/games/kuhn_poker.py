@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from itertools import permutations
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -46,6 +47,13 @@ class KuhnPoker(TextGame):
         if deal not in DEALS:
             raise ValueError(f"a deal is two different cards of {', '.join(CARDS)}; got {deal}")
         self.deal, self.betting, self._chips = deal, (), None
+
+    def starts(self) -> list[Self]:
+        """The six deals."""
+        games = [copy.copy(self) for _ in DEALS]
+        for game, deal in zip(games, DEALS, strict=True):
+            game.start(deal)
+        return games
 
     def rules(self) -> str:
         """The game in words."""

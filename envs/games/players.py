@@ -78,6 +78,16 @@ def tit_for_tat(game: TextGame, seat: str) -> Chances:
     return {game.history[-1][game.seats.index(game.other(seat))]: Fraction(1)}
 
 
+PLAYERS: dict[str, Player] = {
+    "uniform": uniform,
+    "minimax": minimax,
+    "tactician": tactician,
+    "kuhn_equilibrium": kuhn_equilibrium,
+    "always_defect": always_defect,
+    "tit_for_tat": tit_for_tat,
+}
+
+
 def _evenly(actions: list[str]) -> Chances:
     return dict.fromkeys(actions, Fraction(1, len(actions)))
 
