@@ -32,7 +32,7 @@ setup(
     extras_require={
         "vllm": ["vllm>=0.32,<0.34"],
         "jobs": ["ray[default]==2.60.*"],
-        "games": ["pettingzoo[classic]>=1.27,<2"],
+        "games": ["open-spiel>=2,<3", "pettingzoo[classic]>=1.27,<2"],
         "plot": ["matplotlib>=3.9,<4"],
         "dev": [
             "hypothesis>=6,<7",

@@ -11,6 +11,7 @@ import copy
 import inspect
 import json
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from envs.cache import read_cached, write_cached
-from envs.games.exact import best_reply, expected
+from envs.games.exact import Result, best_reply, expected
 from envs.games.game import Outcome, TextGame
 from envs.games.players import PLAYERS, choose
 from envs.games.registry import game_names, make_game
@@ -121,26 +122,26 @@ def _exact(game: TextGame, seat: str, player: str, opponent: str) -> Match:
     else:
         result = expected(starts, seat, players | {seat: PLAYERS[player]})
     how = f"exact over {len(starts)} test openings" if game.has_splits else "exact"
-    rates = (round(float(rate), 4) for rate in (result.win, result.draw, result.loss, result.success, result.returned))
-    return Match(seat, player, opponent, *rates, how=how)
+    return _match((seat, player, opponent), result, how)
 
 
 def _played(game: TextGame, seat: str, player: str, opponent: str) -> Match:
     players = dict.fromkeys(game.seats, PLAYERS[opponent]) | {seat: PLAYERS[player]}
-    outcomes, successes, returns = [], [], []
+    results = []
     for number in range(_GAMES_PLAYED):
-        start, rng, returned = _test_start(game, number), np.random.default_rng([number, 1]), 0.0
-        while start.to_move:
-            moves = {mover: choose(players[mover](start, mover), rng) for mover in start.to_move}
-            returned += start.play(moves)[seat]
-        outcomes.append(start.outcome(seat))
-        successes.append(start.success(seat))
-        returns.append(returned)
-    rates = (round(outcomes.count(outcome) / _GAMES_PLAYED, 4) for outcome in Outcome)
-    error = float(np.std(returns)) / _GAMES_PLAYED**0.5
-    how = f"{_GAMES_PLAYED} games, return ± {error:.3f}"
-    success, returned = round(float(np.mean(successes)), 4), round(float(np.mean(returns)), 4)
-    return Match(seat, player, opponent, *rates, success=success, returned=returned, how=how)
+        state, rng, returned = _test_start(game, number), np.random.default_rng([number, 1]), 0.0
+        while state.to_move:
+            moves = {mover: choose(players[mover](state, mover), rng) for mover in state.to_move}
+            returned += state.play(moves)[seat]
+        results.append((returned, *(state.outcome(seat) is each for each in Outcome), state.success(seat)))
+    error = float(np.std([result[0] for result in results])) / _GAMES_PLAYED**0.5
+    means = Result(*(Fraction(sum(column)) / _GAMES_PLAYED for column in zip(*results, strict=True)))
+    return _match((seat, player, opponent), means, f"{_GAMES_PLAYED} games, return ± {error:.3f}")
+
+
+def _match(who: tuple[str, str, str], result: Result, how: str) -> Match:
+    returned, win, draw, loss, success = (round(float(value), 4) for value in result)
+    return Match(*who, win, draw, loss, success, returned, how)
 
 
 def _test_start(game: TextGame, seed: int) -> TextGame:

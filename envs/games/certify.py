@@ -10,7 +10,7 @@ import copy
 import importlib
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -101,7 +101,13 @@ def _steps_are_well_formed(make: Make, instances: int) -> None:
 
 
 def _check_step(env: TextGameEnv, step: GameStep, alive: set[str]) -> None:
-    for name, part in zip(step._fields[1:], step[1:], strict=True):
+    parts: dict[str, Iterable[str]] = {
+        "rewards": step.rewards,
+        "terminated": step.terminated,
+        "truncated": step.truncated,
+        "infos": step.infos,
+    }
+    for name, part in parts.items():
         _require(set(part) == alive, f"{name} are told to {sorted(part)}, in the game were {sorted(alive)}")
     for seat in alive:
         reward = step.rewards[seat]

@@ -107,9 +107,12 @@ class TextGameEnv:
             ValueError: a negative seed, an unknown option or split.
         """
         split, outcome_seed = read_options(seed, options)
+        seed_given = seed is not None
         seed = int(self._seeds.integers(2**31)) if seed is None else seed
         outcome_seed = seed if outcome_seed is None else outcome_seed
         luck = chance_seed(outcome_seed)
+        if seed_given:
+            self._seeds = np.random.default_rng(seed)
         self.game.reset(seed, split, outcome_seed)
         # A stream for each seat: what is drawn for one must not depend on when another replied.
         self._states = {
@@ -145,7 +148,7 @@ class TextGameEnv:
         state = self._states[seat]
         lines = []
         if state.turns:
-            lines.append(f"Reward {state.reward_since:.1f}" + (f", {state.note}" if state.note else ""))
+            lines.append(f"Reward {state.reward_since:g}" + (f", {state.note}" if state.note else ""))
         if self._stop_reason(seat):
             return "\n".join([*lines, self.game.observe(seat), self._last_word(seat)])
         lines += [f"Turn {state.turns + 1}", self.game.observe(seat)]

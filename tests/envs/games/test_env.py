@@ -43,8 +43,8 @@ def test_a_won_game_pays_and_tells_both_seats() -> None:
     assert step.terminated == {A: True, B: True} and step.truncated == {A: False, B: False}
     assert [step.infos[seat]["outcome"] for seat in (A, B)] == ["win", "loss"]
     assert [step.infos[seat]["stop_reason"] for seat in (A, B)] == ["goal", "failed"]
-    assert step.observations[A].startswith("Reward 1.0\n") and step.observations[A].endswith("The game is over: win")
-    assert step.observations[B].startswith("Reward -1.0\n") and step.observations[B].endswith("The game is over: loss")
+    assert step.observations[A].startswith("Reward 1\n") and step.observations[A].endswith("The game is over: win")
+    assert step.observations[B].startswith("Reward -1\n") and step.observations[B].endswith("The game is over: loss")
     assert env.agents == [] and env.to_act == ()
     with pytest.raises(gym.error.ResetNeeded):
         env.step({A: say("C3")})
@@ -69,7 +69,7 @@ def test_penalty_makes_a_random_move_for_the_seat(reply: str) -> None:
     assert played != "A1" and not step.infos[B]["valid"]
     assert step.rewards == {A: 0.0, B: -0.25}
     assert env.to_act == (A,) and f"O played {played}" in step.observations[A]
-    assert f"Reward -0.2, no legal action, {played} was played for you" in play(env, _free(env)).observations[B]
+    assert f"Reward -0.25, no legal action, {played} was played for you" in play(env, _free(env)).observations[B]
 
 
 def _free(env: TextGameEnv) -> str:
@@ -244,6 +244,17 @@ def test_bad_reset_options_are_refused() -> None:
         env.reset(seed=0, options={"seat": 1})
     with pytest.raises(ValueError, match="must be ≥ 0"):
         env.reset(seed=-1)
+
+
+def test_games_without_a_seed_follow_from_the_last_seed() -> None:
+    deals = []
+    for _ in range(2):
+        env = make_text_game("kuhn_poker")
+        env.reset(seed=3)
+        for _ in range(8):
+            env.reset()
+            deals.append(env.game.instance_key)
+    assert deals[:8] == deals[8:] and len(set(deals)) > 1
 
 
 def test_games_are_the_same_in_every_process() -> None:

@@ -12,7 +12,7 @@ import pytest
 from envs.games import TextGame, game_names, make_game, make_text_game
 from envs.games.baselines import BEST, MATCHES, compute_matches, game_baselines, settings_key, shipped_matches, table
 from envs.games.certify import CLAUSES
-from envs.games.exact import best_reply, expected
+from envs.games.exact import Result, best_reply, expected
 from envs.games.kuhn_poker import CARDS, KuhnPoker
 from envs.games.play import main
 from envs.games.players import (
@@ -45,8 +45,8 @@ def test_random_kuhn_poker_by_hand() -> None:
     # Check-Bet-Fold (1/8) costs it 1.
     result = expected(KuhnPoker().starts(), A, {A: uniform, B: uniform})
     assert result.returned == Fraction(1, 8)
-    # Wins: Bet-Fold, and half of the showdowns (5/8 of all games).
-    assert (result.win, result.draw, result.loss) == (Fraction(1, 4) + Fraction(5, 16), 0, Fraction(7, 16))
+    # Wins: Bet-Fold (4/16), and half of the showdowns (10/16 of all games).
+    assert (result.win, result.draw, result.loss) == (Fraction(9, 16), Fraction(0), Fraction(7, 16))
 
 
 def test_kuhn_poker_is_worth_minus_one_eighteenth_to_the_first_seat() -> None:
@@ -92,7 +92,8 @@ def test_two_moves_before_the_end_of_a_board_by_hand() -> None:
     """B1 and B3 are free, O moves: after B1, X completes column 3 with B3; after B3 the board is a draw."""
     game = started("tic_tac_toe", "A1 B2 C3 A2 C2 C1 A3")
     random = expected([game], A, {A: uniform, B: uniform})
-    assert random == (Fraction(1, 2), Fraction(1, 2), Fraction(1, 2), 0, Fraction(1, 2))  # return, win, draw, loss
+    half = Fraction(1, 2)
+    assert random == Result(returned=half, win=half, draw=half, loss=Fraction(0), success=half)
     assert best_reply([game], B, {A: uniform}).draw == 1
 
 

@@ -32,7 +32,7 @@ def playable(env: TextGameEnv, junk: float) -> TextGameEnv:
             legal = env.game.legal_actions(seat)
             return say(legal[int(rng.integers(len(legal)))]) if legal and rng.random() >= junk else "junk"
 
-        env.action_space(seat).sample = sample  # type: ignore[method-assign]
+        env.action_space(seat).sample = sample  # type: ignore[method-assign, assignment]
     return env
 
 
