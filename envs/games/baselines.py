@@ -40,6 +40,7 @@ MATCHES: dict[str, tuple[tuple[str, str], ...]] = {
         (BEST, "uniform"),
         (BEST, "kuhn_equilibrium"),
     ),
+    "leduc_holdem": (("uniform", "uniform"), (BEST, "uniform")),
     "prisoners_dilemma": (
         ("uniform", "uniform"),
         ("tit_for_tat", "uniform"),

@@ -110,6 +110,8 @@ class TextGameEnv:
         seed_given = seed is not None
         seed = int(self._seeds.integers(2**31)) if seed is None else seed
         outcome_seed = seed if outcome_seed is None else outcome_seed
+        if seed < 0:
+            raise ValueError(f"instance seed must be ≥ 0, got {seed}")
         luck = chance_seed(outcome_seed)
         if seed_given:
             self._seeds = np.random.default_rng(seed)

@@ -11,6 +11,7 @@ from envs.games.connect_four import ConnectFour
 from envs.games.env import TextGameEnv
 from envs.games.game import TextGame
 from envs.games.kuhn_poker import KuhnPoker
+from envs.games.leduc_holdem import LeducHoldem
 from envs.games.limits import GameLimits
 from envs.games.prisoners_dilemma import PrisonersDilemma
 from envs.games.rock_paper_scissors import RockPaperScissors
@@ -21,6 +22,7 @@ _GAMES: dict[str, type[TextGame]] = {
     "connect_four": ConnectFour,
     "rock_paper_scissors": RockPaperScissors,
     "kuhn_poker": KuhnPoker,
+    "leduc_holdem": LeducHoldem,
     "prisoners_dilemma": PrisonersDilemma,
 }
 

@@ -13,6 +13,7 @@ import pytest
 from envs.games import TextGameEnv, make_text_game
 from envs.games.env import GameStep
 from envs.games.kuhn_poker import DEALS, KuhnPoker
+from envs.games.leduc_holdem import LeducHoldem
 from envs.games.limits import GameLimits
 from envs.reply import format_reply
 from tests.envs.games.sweepstake import Sweepstake
@@ -177,6 +178,21 @@ def test_kuhn_prompts_never_hold_the_others_card() -> None:
     assert all(len(texts) == 1 for texts in told.values()) and len(told) == 2 * 3 * 4
 
 
+def test_leduc_prompts_depend_on_nothing_hidden() -> None:
+    told: dict[tuple[Any, ...], set[str]] = {}
+    for start in LeducHoldem().starts():
+        env = TextGameEnv(start)
+        deal, public = start.deal, start.public
+        env.reset(seed=0)
+        start.start((deal[0], deal[1]), public)
+        for number, action in enumerate(["Check", "Bet", "Call", "Bet", "Raise"]):
+            for index, seat in enumerate((A, B)):
+                known = (seat, number, deal[index], public if number > 2 else "")
+                told.setdefault(known, set()).add(f"{env.observe(seat)}\n{env.info(seat)}")
+            env.step({env.to_act[0]: say(action)})
+    assert all(len(texts) == 1 for texts in told.values()) and len(told) == 2 * (3 * 3 + 2 * 9)
+
+
 def test_a_seat_that_ends_early_leaves_and_the_others_go_on() -> None:
     env = TextGameEnv(Sweepstake())
     env.reset(seed=0)
@@ -242,8 +258,9 @@ def test_bad_reset_options_are_refused() -> None:
         env.reset(seed=0, options={"split": "dev"})
     with pytest.raises(ValueError, match="unknown reset option 'seat'"):
         env.reset(seed=0, options={"seat": 1})
-    with pytest.raises(ValueError, match="must be ≥ 0"):
-        env.reset(seed=-1)
+    for options in (None, {"outcome_seed": 1}):
+        with pytest.raises(ValueError, match="instance seed must be ≥ 0, got -1"):
+            env.reset(seed=-1, options=options)
 
 
 def test_games_without_a_seed_follow_from_the_last_seed() -> None:

@@ -126,7 +126,7 @@ def test_shipped_values_hold_for_all_games_and_both_seats() -> None:
             assert match.win + match.draw + match.loss == pytest.approx(1, abs=2e-4)
 
 
-@pytest.mark.parametrize("name", ["kuhn_poker", "prisoners_dilemma", "rock_paper_scissors"])
+@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_holdem", "prisoners_dilemma", "rock_paper_scissors"])
 def test_shipped_values_are_the_computed_ones(name: str) -> None:
     assert shipped_matches()[settings_key(name)] == compute_matches(settings_key(name))
 

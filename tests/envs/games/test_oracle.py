@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 from envs.games import TextGame, make_game
+from envs.games.baselines import BEST, game_baselines
 from envs.games.exact import best_reply, expected
 from envs.games.kuhn_poker import CARDS, KuhnPoker
+from envs.games.leduc_holdem import LeducHoldem
 from envs.games.players import kuhn_equilibrium, uniform
 from envs.splits import Split
 
@@ -79,6 +81,56 @@ def test_all_of_kuhn_poker_agrees_with_openspiel() -> None:
         for card in deal:
             state.apply_action(card)
         assert betting(game, state, (0.0, 0.0)) == 5
+
+
+LEDUC_ACTIONS = {"Fold": 0, "Check": 1, "Call": 1, "Bet": 2, "Raise": 2}
+
+
+def leduc_lines(game: LeducHoldem, state: Any, public: int, returns: tuple[float, float]) -> int:
+    """Walks all lines of betting of one deal → how many ended alike."""
+    if state.is_chance_node():
+        state.apply_action(public)
+    if not game.to_move:
+        assert state.is_terminal() and list(returns) == state.returns()
+        return 1
+    (seat,) = game.to_move
+    legal = game.legal_actions(seat)
+    assert state.current_player() == game.seats.index(seat)
+    assert [LEDUC_ACTIONS[action] for action in legal] == state.legal_actions()
+    ended = 0
+    for action in legal:
+        child, rewards = game.after({seat: action})
+        after = (returns[0] + rewards[A], returns[1] + rewards[B])
+        ended += leduc_lines(child, state.child(LEDUC_ACTIONS[action]), public, after)
+    return ended
+
+
+def test_all_of_leduc_holdem_agrees_with_openspiel() -> None:
+    (pyspiel,) = oracle("pyspiel")
+    names = [card for card in CARDS for _ in range(2)]  # theirs orders the deck by rank
+    for first, second, public in permutations(range(6), 3):
+        game, state = LeducHoldem(), pyspiel.load_game("leduc_poker").new_initial_state()
+        game.start((names[first], names[second]), names[public])
+        for card in (first, second):
+            state.apply_action(card)
+        assert leduc_lines(game, state, public, (0.0, 0.0)) == 4 + 5 * 9
+
+
+def test_leduc_values_agree_with_openspiel() -> None:
+    pyspiel, policies, score, best = oracle(
+        "pyspiel",
+        "open_spiel.python.policy",
+        "open_spiel.python.algorithms.expected_game_score",
+        "open_spiel.python.algorithms.best_response",
+    )
+    leduc = pyspiel.load_game("leduc_poker")
+    random, state = policies.UniformRandomPolicy(leduc), leduc.new_initial_state()
+    ours = {(match.seat, match.player): match.returned for match in game_baselines("leduc_holdem")}
+    for index, seat in enumerate((A, B)):
+        assert score.policy_value(state, [random, random])[index] == pytest.approx(ours[seat, "uniform"], abs=1e-4)
+        response = best.BestResponsePolicy(leduc, index, random)
+        values = score.policy_value(state, [response, random] if index == 0 else [random, response])
+        assert values[index] == pytest.approx(ours[seat, BEST], abs=1e-4)
 
 
 def test_kuhn_values_agree_with_openspiel() -> None:

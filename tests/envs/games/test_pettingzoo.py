@@ -10,7 +10,6 @@ from pettingzoo.test import api_test, parallel_api_test, seed_test
 from pettingzoo.test.seed_test import parallel_seed_test
 
 from envs.games import TextGameEnv, game_names, make_text_game
-from envs.games.certify import random_replies
 from envs.games.pettingzoo import to_aec, to_parallel
 from envs.reply import format_reply
 from tests.envs.games.sweepstake import Sweepstake
@@ -62,34 +61,62 @@ def test_raw_samples_of_the_space_are_taken(name: str) -> None:
     assert env.infos[A]["valid"] is False
 
 
-@pytest.mark.parametrize("name", game_names())
-def test_all_three_interfaces_play_the_same_game(name: str) -> None:
-    def totals(seed: int) -> list[dict[str, float]]:
-        plain, inner_aec, inner_parallel = (make_text_game(name) for _ in range(3))
-        aec, parallel = to_aec(inner_aec), to_parallel(inner_parallel)
-        sums = [dict.fromkeys(plain.possible_agents, 0.0) for _ in range(3)]
-        plain.reset(seed=seed)
-        aec.reset(seed=seed)
-        parallel.reset(seed=seed)
-        rng = np.random.default_rng(seed)
-        while plain.agents:
-            replies = random_replies(plain, rng)
-            if rng.random() < 0.3:
-                replies[next(iter(replies))] = "junk"
-            for seat, text in replies.items():
-                assert aec.agent_selection == seat and aec.observe(seat) == plain.observe(seat)
-                aec.step(text)
-                for each, reward in aec.rewards.items():
-                    sums[1][each] += reward
-            for total, rewards in zip(sums[::2], (plain.step(replies)[1], parallel.step(replies)[1]), strict=True):
-                for each, reward in rewards.items():
-                    total[each] += reward
-        assert parallel.agents == []
-        return sums
+class Seats:
+    """One policy a seat, each with a stream of its own: what a seat says does not depend on when others speak."""
 
-    for seed in range(10):
-        one, two, three = totals(seed)
-        assert one == three == pytest.approx(two)
+    def __init__(self, env: TextGameEnv, seed: int) -> None:
+        self.env = env
+        self.streams = {seat: np.random.default_rng([seed, i]) for i, seat in enumerate(env.possible_agents)}
+        self.totals = dict.fromkeys(env.possible_agents, 0.0)
+
+    def reply(self, seat: str) -> str:
+        stream, legal = self.streams[seat], self.env.game.legal_actions(seat)
+        return "junk" if stream.random() < 0.2 else say(legal[int(stream.integers(len(legal)))])
+
+    def paid(self, rewards: dict[str, float]) -> None:
+        for seat, reward in rewards.items():
+            self.totals[seat] += reward
+
+    def result(self) -> tuple[Any, ...]:
+        last = {seat: (self.env.observe(seat), self.env.info(seat)) for seat in self.env.possible_agents}
+        return {seat: round(total, 9) for seat, total in self.totals.items()}, last
+
+
+def plainly(env: TextGameEnv, seed: int) -> tuple[Any, ...]:
+    seats = Seats(env, seed)
+    env.reset(seed=seed)
+    while env.agents:
+        seats.paid(env.step({seat: seats.reply(seat) for seat in env.to_act}).rewards)
+    return seats.result()
+
+
+def by_aec(env: TextGameEnv, seed: int) -> tuple[Any, ...]:
+    seats, aec = Seats(env, seed), to_aec(env)
+    aec.reset(seed=seed)
+    for seat in aec.agent_iter():
+        _, reward, terminated, truncated, _ = aec.last()
+        seats.paid({seat: reward})
+        aec.step(None if terminated or truncated else seats.reply(seat))
+    return seats.result()
+
+
+def by_parallel(env: TextGameEnv, seed: int) -> tuple[Any, ...]:
+    seats, parallel = Seats(env, seed), to_parallel(env)
+    parallel.reset(seed=seed)
+    while parallel.agents:
+        to_act = env.to_act
+        said = {seat: seats.reply(seat) if seat in to_act else "I wait" for seat in parallel.agents}
+        seats.paid(parallel.step(said)[1])
+    return seats.result()
+
+
+@pytest.mark.parametrize("rule", ["penalty", "retry", "forfeit"])
+@pytest.mark.parametrize("name", game_names())
+def test_all_three_interfaces_play_the_same_game(name: str, rule: str) -> None:
+    for seed in range(15):
+        envs = [make_text_game(name, limits={"illegal_move": rule}) for _ in range(3)]
+        plain, aec, parallel = (play(env, seed) for play, env in zip((plainly, by_aec, by_parallel), envs, strict=True))
+        assert plain == aec == parallel
 
 
 def test_aec_hides_moves_made_at_once_and_hands_out_the_final_reward() -> None:

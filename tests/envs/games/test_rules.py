@@ -7,6 +7,7 @@ import pytest
 
 from envs.games import Outcome, TextGame, make_game
 from envs.games.kuhn_poker import DEALS, KuhnPoker
+from envs.games.leduc_holdem import LeducHoldem
 from envs.splits import Split
 
 A, B = "player_0", "player_1"
@@ -125,6 +126,55 @@ def test_kuhn_deals_are_uniform_over_seeds_and_the_same_in_every_split() -> None
     for split in Split:
         game.reset(5, split, 0)
         assert game.deal == deals[5]
+
+
+@pytest.mark.parametrize(
+    ("cards", "line", "chips"),
+    [
+        ("Jack King Jack", "Check Check Check Check", 1),  # a pair beats the higher card
+        ("Jack King Queen", "Check Check Check Check", -1),
+        ("King King Queen", "Bet Call Bet Call", 0),  # equal cards share
+        ("King Jack Queen", "Bet Fold", 1),
+        ("King Jack Queen", "Check Bet Fold", -1),
+        ("Queen King King", "Bet Raise Fold", -3),  # 1 + 2
+        ("Queen King King", "Bet Raise Call Check Check", -5),  # 1 + 4
+        ("Queen King Queen", "Check Bet Call Bet Raise Fold", -7),  # 1 + 2 + 4
+        ("Queen King Queen", "Check Bet Raise Call Check Bet Raise Call", 13),
+    ],
+)
+def test_leduc_holdem_pays(cards: str, line: str, chips: float) -> None:
+    game = LeducHoldem()
+    first, second, public = cards.split()
+    game.start((first, second), public)
+    assert play(game, line) == {A: chips, B: -chips}
+    outcome = Outcome.DRAW if chips == 0 else Outcome.WIN if chips > 0 else Outcome.LOSS
+    assert game.outcome(A) is outcome and game.to_move == ()
+
+
+def test_leduc_holdem_tells_the_own_card_and_the_public_one_once_it_is_turned() -> None:
+    game = LeducHoldem()
+    game.start(("Jack", "King"), "Queen")
+    play(game, "Check Bet")
+    assert game.legal_actions(A) == ["Fold", "Call", "Raise"]
+    play(game, "Raise")
+    assert game.legal_actions(B) == ["Fold", "Call"]
+    before = "You play second\nYour card: King\nOther: Check\nYou: Bet\nOther: Raise\n"
+    assert game.observe(B) == f"{before}Chips paid: you 3, other 5"
+    play(game, "Call Bet")
+    assert game.observe(B) == f"{before}You: Call\nPublic card: Queen\nOther: Bet\nChips paid: you 5, other 9"
+    with pytest.raises(ValueError, match="the deck is"):
+        game.start(("King", "King"), "King")
+
+
+def test_leduc_seeds_deal_and_outcome_seeds_turn() -> None:
+    game = LeducHoldem()
+    turned: dict[tuple[str, ...], set[str]] = {}
+    for seed in range(100):
+        for outcome_seed in range(10):
+            game.reset(seed, Split.TRAIN, outcome_seed)
+            turned.setdefault(game.deal, set()).add(game.public)
+    assert len(turned) == 9  # all pairs of names
+    assert turned["Jack", "Jack"] == {"Queen", "King"} and turned["Jack", "King"] == {"Jack", "Queen", "King"}
 
 
 @pytest.mark.parametrize(
