@@ -10,7 +10,7 @@ setup(
     python_requires=">=3.11,<3.13",
     packages=find_packages(include=["rllib_ragen*", "envs*", "tune_configs*"]),
     package_data={
-        "envs": ["*.json", "py.typed"],
+        "envs": ["*.json", "games/*.json", "py.typed"],
         "rllib_ragen": ["models/tiny/checkpoint/*", "report/page/*", "sweep/page.html", "py.typed"],
         "tune_configs": ["*.yaml", "algorithms/*.yaml", "sweeps/*.yaml"],
     },
@@ -32,7 +32,7 @@ setup(
     extras_require={
         "vllm": ["vllm>=0.32,<0.34"],
         "jobs": ["ray[default]==2.60.*"],
-        "games": ["pettingzoo[classic]>=1.27,<2"],
+        "games": ["open-spiel>=2,<3", "pettingzoo[classic]>=1.27,<2"],
         "plot": ["matplotlib>=3.9,<4"],
         "report": ["jinja2>=3.1,<4", "matplotlib>=3.9,<4"],
         "dev": [

@@ -1,0 +1,60 @@
+"""GameLimits: what a reply costs that names no legal move, and how replies must look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from envs.text import PromptStyle
+
+IllegalMove = Literal["penalty", "retry", "forfeit"]
+"""penalty: `illegal_reward`, and a move drawn at random is made for the seat. retry: `illegal_reward`, and the seat is
+asked again, `max_retries` times in a row, then it forfeits. forfeit: the seat loses at once."""
+
+
+@dataclass(frozen=True)
+class GameLimits:
+    """How a game is cut into turns.
+
+    Attributes:
+        illegal_move: what happens after a reply that names no legal move, see IllegalMove.
+        illegal_reward: added to the seat's reward for each such reply, under "penalty" and "retry"; ≤ 0.
+        max_retries: how often in a row a seat is asked again under "retry".
+        max_turns: replies that each seat may give; the game is then cut off for all. None: as many as the game takes,
+            which is bounded under every rule.
+        think: whether a reply must hold a `<think>` part (True) or must not (False).
+        prompt_style: as in envs.text.TextLimits.
+        list_actions: whether a prompt lists the legal actions.
+
+    Raises:
+        ValueError: a value out of range.
+    """
+
+    illegal_move: IllegalMove = "penalty"
+    illegal_reward: float = -0.1
+    max_retries: int = 2
+    max_turns: int | None = None
+    think: bool = True
+    prompt_style: PromptStyle = "full"
+    list_actions: bool = True
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("illegal_move", IllegalMove), ("prompt_style", PromptStyle)):
+            if getattr(self, name) not in get_args(allowed):
+                raise ValueError(f"{name} must be {' or '.join(get_args(allowed))}, got {getattr(self, name)!r}")
+        if not self.illegal_reward <= 0:
+            raise ValueError(f"illegal_reward must be ≤ 0, got {self.illegal_reward}")
+        if self.max_retries < 0:
+            raise ValueError(f"max_retries must be ≥ 0, got {self.max_retries}")
+        if self.max_turns is not None and self.max_turns < 1:
+            raise ValueError(f"max_turns must be ≥ 1 or None, got {self.max_turns}")
+
+    def told(self) -> str:
+        """The illegal-move rule as a sentence for players."""
+        costs = f"costs {-self.illegal_reward:g}"
+        return {
+            "penalty": f"A reply that names no legal action {costs}, and a random one is played for you.",
+            "retry": f"A reply that names no legal action {costs}; you are asked again, up to {self.max_retries} "
+            "time(s), then you lose.",
+            "forfeit": "A reply that names no legal action loses the game.",
+        }[self.illegal_move]

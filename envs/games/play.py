@@ -1,0 +1,50 @@
+"""Play a game in the terminal against a scripted player: `python -m envs.games.play kuhn_poker`."""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+
+from envs.games.game import TextGame
+from envs.games.players import PLAYERS, choose, uniform
+from envs.games.registry import game_names, make_game
+from envs.splits import Split
+
+
+def play(game: TextGame, seat: str, opponent: str, rng: np.random.Generator) -> float:
+    """Asks for the moves of `seat` until the game is over → its return. Raises EOFError where the input ends."""
+    total, player = 0.0, PLAYERS[opponent]
+    while game.to_move:
+        moves = {mover: choose(player(game, mover), rng) for mover in game.to_move if mover != seat}
+        if seat in game.to_move:
+            print(f"\n{game.observe(seat)}")
+            moves[seat] = _asked(game, seat)
+        total += game.play(moves)[seat]
+    print(f"\n{game.observe(seat)}\n{game.outcome(seat)}, {total:g} in all")
+    return total
+
+
+def _asked(game: TextGame, seat: str) -> str:
+    while True:
+        action = game.parse_action(seat, input(f"{', '.join(game.legal_actions(seat))}: "))
+        if action is not None:
+            return action
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Reads the command line and plays one game."""
+    parser = argparse.ArgumentParser(prog="python -m envs.games.play", description="Play a game against a script.")
+    parser.add_argument("game", choices=game_names(), help="the game")
+    parser.add_argument("--seat", type=int, default=0, choices=(0, 1), help="your seat")
+    parser.add_argument("--opponent", default=uniform.__name__, choices=PLAYERS, help="who plays the other seat")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the start and of the opponent's choices")
+    options = parser.parse_args(arguments)
+    game = make_game(options.game)
+    game.reset(options.seed, Split.TEST, options.seed)
+    print(game.rules())
+    play(game, game.seats[options.seat], options.opponent, np.random.default_rng(options.seed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""Scripted players: baselines, and opponents to train against.
+
+A player is a function of (game, seat) that gives the chance of each legal action. It uses only what the seat may see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+
+import numpy as np
+
+from envs.games.board import BoardGame
+from envs.games.game import Outcome, TextGame
+from envs.games.kuhn_poker import KuhnPoker
+from envs.games.matrix import MatrixGame
+from envs.games.tic_tac_toe import TicTacToe
+
+Chances = Mapping[str, Fraction]
+Player = Callable[[TextGame, str], Chances]
+_THIRD = Fraction(1, 3)
+_VALUES: dict[str, int] = {}
+"""Value to the first seat by board, whose count of marks tells who moves."""
+_KUHN: dict[tuple[str, ...], dict[str, Fraction]] = {
+    # Betting so far → chance, by card, of the bolder action (Bet or Call): Kuhn's equilibrium with α = 1/3.
+    (): {"Jack": _THIRD, "Queen": Fraction(0), "King": Fraction(1)},
+    ("Check", "Bet"): {"Jack": Fraction(0), "Queen": Fraction(2, 3), "King": Fraction(1)},
+    ("Check",): {"Jack": _THIRD, "Queen": Fraction(0), "King": Fraction(1)},
+    ("Bet",): {"Jack": Fraction(0), "Queen": _THIRD, "King": Fraction(1)},
+}
+
+
+def uniform(game: TextGame, seat: str) -> Chances:
+    """Every legal action equally often."""
+    return _evenly(game.legal_actions(seat))
+
+
+def choose(chances: Chances, rng: np.random.Generator) -> str:
+    """One action, drawn by its chance."""
+    actions = list(chances)
+    return actions[int(rng.choice(len(actions), p=[float(chances[action]) for action in actions]))]
+
+
+def minimax(game: TextGame, seat: str) -> Chances:
+    """Perfect play of tic-tac-toe: evenly among the actions whose value no reply can lower."""
+    assert isinstance(game, TicTacToe)
+    sign = 1 if seat == game.seats[0] else -1
+    values = {action: sign * _value(game.after({seat: action})[0]) for action in game.legal_actions(seat)}
+    return _evenly([action for action, value in values.items() if value == max(values.values())])
+
+
+def tactician(game: TextGame, seat: str) -> Chances:
+    """One look ahead on a board: win if possible, else stop the other from winning at once, else anything."""
+    assert isinstance(game, BoardGame)
+    legal = game.legal_actions(seat)
+    wins = [action for action in legal if game.after({seat: action})[0].outcome(seat) is Outcome.WIN]
+    return _evenly(wins or [action for action in legal if game.would_win(game.other(seat), action)] or legal)
+
+
+def kuhn_equilibrium(game: TextGame, seat: str) -> Chances:
+    """A Nash equilibrium of Kuhn poker (α = 1/3): worth −1/18 chips to the first seat against any perfect player."""
+    assert isinstance(game, KuhnPoker)
+    timid, bold = game.legal_actions(seat)
+    chance = _KUHN[game.betting][game.deal[game.seats.index(seat)]]
+    return {timid: 1 - chance, bold: chance}
+
+
+def always_defect(game: TextGame, seat: str) -> Chances:
+    """Defects in every round of the prisoner's dilemma."""
+    return {"Defect": Fraction(1)}
+
+
+def tit_for_tat(game: TextGame, seat: str) -> Chances:
+    """Cooperates first, then does what the other did last."""
+    assert isinstance(game, MatrixGame)
+    if not game.history:
+        return {"Cooperate": Fraction(1)}
+    return {game.history[-1][game.seats.index(game.other(seat))]: Fraction(1)}
+
+
+PLAYERS: dict[str, Player] = {
+    "uniform": uniform,
+    "minimax": minimax,
+    "tactician": tactician,
+    "kuhn_equilibrium": kuhn_equilibrium,
+    "always_defect": always_defect,
+    "tit_for_tat": tit_for_tat,
+}
+
+
+def _evenly(actions: list[str]) -> Chances:
+    return dict.fromkeys(actions, Fraction(1, len(actions)))
+
+
+def _value(game: BoardGame) -> int:
+    """+1, 0 or −1: what perfect play of both is worth to the first seat."""
+    if game.position_key not in _VALUES:
+        if not game.to_move:
+            outcome = game.outcome(game.seats[0])
+            _VALUES[game.position_key] = {Outcome.WIN: 1, Outcome.LOSS: -1}.get(outcome or Outcome.DRAW, 0)
+        else:
+            mover = game.to_move[0]
+            children = [_value(game.after({mover: action})[0]) for action in game.legal_actions(mover)]
+            _VALUES[game.position_key] = (max if mover == game.seats[0] else min)(children)
+    return _VALUES[game.position_key]

@@ -1,0 +1,68 @@
+"""Games by name."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from dataclasses import fields
+from typing import Any
+
+from envs.games.connect_four import ConnectFour
+from envs.games.env import TextGameEnv
+from envs.games.game import TextGame
+from envs.games.kuhn_poker import KuhnPoker
+from envs.games.leduc_holdem import LeducHoldem
+from envs.games.limits import GameLimits
+from envs.games.prisoners_dilemma import PrisonersDilemma
+from envs.games.rock_paper_scissors import RockPaperScissors
+from envs.games.tic_tac_toe import TicTacToe
+
+_GAMES: dict[str, type[TextGame]] = {
+    "tic_tac_toe": TicTacToe,
+    "connect_four": ConnectFour,
+    "rock_paper_scissors": RockPaperScissors,
+    "kuhn_poker": KuhnPoker,
+    "leduc_holdem": LeducHoldem,
+    "prisoners_dilemma": PrisonersDilemma,
+}
+
+
+def game_names() -> list[str]:
+    """Names that `make_game` and `make_text_game` take."""
+    return list(_GAMES)
+
+
+def game_settings(name: str) -> list[str]:
+    """Names of the settings that `make_game` takes for `name`. Raises ValueError naming the nearest game."""
+    if name not in _GAMES:
+        near = difflib.get_close_matches(name, _GAMES, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"unknown game {name!r}; allowed: {', '.join(_GAMES)}{hint}")
+    return list(inspect.signature(_GAMES[name]).parameters)
+
+
+def make_game(name: str, **settings: Any) -> TextGame:
+    """The game `name`. Raises ValueError for an unknown name or setting."""
+    allowed = game_settings(name)
+    for key in settings:
+        if key not in allowed:
+            raise ValueError(f"{name} has no setting {key!r}; allowed: {', '.join(allowed) or 'none'}")
+    return _GAMES[name](**settings)
+
+
+def make_text_game(name: str, game: dict[str, Any] | None = None, limits: dict[str, Any] | None = None) -> TextGameEnv:
+    """The text environment of game `name`.
+
+    Args:
+        name: one of game_names().
+        game: settings of the game.
+        limits: fields of GameLimits.
+
+    Raises:
+        ValueError: unknown name or setting.
+    """
+    allowed = [field.name for field in fields(GameLimits)]
+    for key in limits or {}:
+        if key not in allowed:
+            raise ValueError(f"unknown limit {key!r}; allowed: {', '.join(allowed)}")
+    return TextGameEnv(make_game(name, **(game or {})), GameLimits(**(limits or {})))
