@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import re
 import shutil
 from collections.abc import Iterator
@@ -18,10 +19,15 @@ from transformers import AutoModelForCausalLM
 
 from rllib_ragen.config import LearnerSection
 from rllib_ragen.config_checks import ConfigError
+from rllib_ragen.config_load import build_config
+from rllib_ragen.display import Display
+from rllib_ragen.interrupt import Interrupt
 from rllib_ragen.lora_checks import check_lora
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.models.lora import is_adapter
+from rllib_ragen.run_folder import RunFolder
 from rllib_ragen.starpo import StarPO
+from rllib_ragen.training import run_training
 from tests.starpo.build import MODULE, digits_config, largest_difference, metrics_of, weights
 from tests.starpo.test_runners import runner_weights
 
@@ -200,6 +206,26 @@ def test_S1_vllm_samples_with_merged_weights_and_loads_the_exported_model(model:
     assert second.evaluate_split("val", 8, greedy=True)["return_mean"] == expected["return_mean"]
     assert second.train()["starpo"]["logprob_gap_max"] < 1e-4
     second.stop()
+
+
+def test_a_whole_run_leaves_the_merged_model_and_the_adapter(tmp_path: Path, local_ray: None) -> None:
+    config = build_config(
+        {"iterations": 2, "name": "lora", "results_dir": str(tmp_path)},
+        {
+            "rollout": {"engine": "hf", "num_groups": 2, "group_size": 2},
+            "eval": {"interval": 0, "num_test_instances": 2},
+        },
+        {"learner": {"lora_rank": 4, "lr": 1e-3, "torch_threads": 1}, "credit": {"normalize": "none"}},
+    )
+    folder = RunFolder.create(config, "lora")
+    run_training(config, folder, None, Display(io.StringIO()), Interrupt(print), None)
+    base = AutoModelForCausalLM.from_pretrained(TINY)
+    ids = torch.arange(3, 40)[None]
+    with torch.no_grad():
+        merged = AutoModelForCausalLM.from_pretrained(folder.export)(ids).logits
+        plain = base(ids).logits
+        adapted = PeftModel.from_pretrained(base, folder.export_adapter)(ids).logits
+    assert (adapted - merged).abs().max() < 1e-4 < (plain - merged).abs().max()
 
 
 @pytest.mark.parametrize(
