@@ -30,6 +30,7 @@ setup(
         "transformers>=5.16.1,<5.21",
     ],
     extras_require={
+        "lora": ["peft>=0.21,<0.22"],
         "vllm": ["vllm>=0.32,<0.34"],
         "jobs": ["ray[default]==2.60.*"],
         "games": ["open-spiel>=2,<3", "pettingzoo[classic]>=1.27,<2"],
@@ -39,6 +40,7 @@ setup(
             "hypothesis>=6,<7",
             "matplotlib>=3.9,<4",
             "mypy>=1.18,<3",
+            "peft>=0.21,<0.22",
             "psutil>=6,<8",
             "pytest>=8,<10",
             "pytest-timeout>=2.3,<3",

@@ -1,7 +1,8 @@
 """Checkpoints: safetensors and JSON, no pickle; the same whatever the number of learners and runners.
 
     state.json                              counters, config, versions; written last
-    <module id>/policy/                     a plain transformers folder
+    <module id>/policy/                     a plain transformers folder; or, of a run that trains adapters:
+    <module id>/adapter/                    a peft folder; state.json says of which model
     <module id>/value_head.safetensors      if there is a critic
     <module id>/optimizer.safetensors       moments by optimiser and parameter name
     ahead.jsonl                             trajectories sampled for the next iteration, if there are any
@@ -18,13 +19,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from safetensors import safe_open
-from safetensors.torch import save_file
-
+from rllib_ragen.adapter_folder import adapter_base, read_adapter_folder, write_adapter_folder
 from rllib_ragen.models.llm_module import LLM, VALUE_HEAD, lm_weights
-from rllib_ragen.models.wire import WireArray, WireState, from_wire, to_wire
+from rllib_ragen.models.lora_settings import LoraSettings
+from rllib_ragen.models.wire import WireArray, WireState, from_wire
 from rllib_ragen.trajectory_json import from_json, to_json
 from rllib_ragen.types import Trajectory
+from rllib_ragen.weight_files import load_weights, save_weights
 
 STATE_FILE = "state.json"
 AHEAD_FILE = "ahead.jsonl"
@@ -39,6 +40,7 @@ def save_checkpoint(
     config: Mapping[str, Any],
     source: Path,
     ahead: Sequence[Trajectory] = (),
+    lora: LoraSettings | None = None,
 ) -> None:
     """Writes a checkpoint.
 
@@ -49,6 +51,7 @@ def save_checkpoint(
         config: the run, as JSON.
         source: the model folder that training started from: tokenizer and configs are copied from it.
         ahead: trajectories that are sampled and not yet learnt from.
+        lora: of the adapters that are trained instead of all weights; None: none.
     """
     version = str(learner_state["weights_seq_no"])
     (folder / STATE_FILE).unlink(missing_ok=True)
@@ -58,22 +61,26 @@ def save_checkpoint(
         (folder / AHEAD_FILE).write_text("".join(json.dumps(to_json(one)) + "\n" for one in ahead), encoding="utf-8")
     for module_id, state in learner_state["rl_module"].items():
         own = folder / module_id
-        write_model_folder(own / "policy", lm_weights(state), source, version)
+        if lora is None:
+            write_model_folder(own / "policy", lm_weights(state), source, version)
+        else:
+            write_adapter_folder(own / "adapter", state, lora, source, version)
         head = {name: array for name, array in state.items() if name.startswith(VALUE_HEAD)}
-        _save(own / "value_head.safetensors", head, version)
+        save_weights(own / "value_head.safetensors", head, version)
         moments = {
             f"{name.removeprefix(module_id + '_')}/{key}": array
             for name, entry in learner_state["optimizer"].items()
             if entry["module_id"] == module_id
             for key, array in entry["state"].items()
         }
-        _save(own / "optimizer.safetensors", moments, version)
+        save_weights(own / "optimizer.safetensors", moments, version)
     facts = {
         "format": _FORMAT,
         "modules": sorted(learner_state["rl_module"]),
         "weights_seq_no": learner_state["weights_seq_no"],
         "progress": dict(progress),
         "config": dict(config),
+        "adapter_base": adapter_base(source, lora) if lora else None,
     }
     temporary = folder / f"{STATE_FILE}.part"
     temporary.write_text(json.dumps(facts, indent=2) + "\n")
@@ -107,10 +114,13 @@ def load_learner_state(folder: Path) -> dict[str, Any]:
     optimizers: dict[str, Any] = {}
     for module_id in facts["modules"]:
         own = folder / module_id
-        policy = _load(own / "policy" / "model.safetensors", version)
-        head = _load(own / "value_head.safetensors", version)
+        if facts.get("adapter_base"):
+            policy = read_adapter_folder(own / "adapter", version)
+        else:
+            policy = load_weights(own / "policy" / "model.safetensors", version)
+        head = load_weights(own / "value_head.safetensors", version)
         modules[module_id] = {**{LLM + name: array for name, array in policy.items()}, **head}
-        for key, array in _load(own / "optimizer.safetensors", version).items():
+        for key, array in load_weights(own / "optimizer.safetensors", version).items():
             optimizer, moment = key.split("/", 1)
             entry = optimizers.setdefault(f"{module_id}_{optimizer}", {"module_id": module_id, "state": {}})
             entry["state"][moment] = array
@@ -135,20 +145,4 @@ def write_model_folder(folder: Path, state: Mapping[str, WireArray], source: Pat
     config = json.loads((folder / "config.json").read_text())
     config.pop("torch_dtype", None)
     (folder / "config.json").write_text(json.dumps({**config, "dtype": dtype}, indent=2) + "\n")
-    _save(folder / "model.safetensors", state, version)
-
-
-def _save(path: Path, state: Mapping[str, WireArray], version: str) -> None:
-    tensors = {name: from_wire(array) for name, array in state.items()}
-    temporary = path.with_suffix(".part")
-    save_file(tensors, temporary, metadata={"format": "pt", "weights_seq_no": version})
-    os.replace(temporary, path)
-
-
-def _load(path: Path, version: str) -> WireState:
-    with safe_open(path, framework="pt") as file:
-        found = (file.metadata() or {}).get("weights_seq_no")
-        if found != version:
-            raise ValueError(f"{str(path)!r} belongs to update {found}, the checkpoint to update {version}")
-        names: list[str] = list(file.keys())
-        return {name: to_wire(file.get_tensor(name)) for name in names}
+    save_weights(folder / "model.safetensors", state, version)

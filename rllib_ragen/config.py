@@ -143,6 +143,13 @@ class LearnerSection(Section):
     torch_threads: int | None = Field(
         None, ge=1, description="torch threads of each process; null: 1 in actors, one per core in the driver"
     )
+    lora_rank: int | None = Field(
+        None, ge=1, description="train low-rank adapters of this rank instead of all weights (needs peft); null: off"
+    )
+    lora_alpha: float | None = Field(None, gt=0, description="adapters count lora_alpha/lora_rank times; null: twice")
+    lora_targets: list[str] | None = Field(
+        None, description="names of the linear layers that get adapters; null: all but the head"
+    )
     microbatch_tokens: int = Field(8192, ge=1, description="padded tokens of one forward pass")
     gradient_checkpointing: bool = Field(False, description="layers computed again in backward: less memory, slower")
     lr_schedule: Literal["constant", "linear", "cosine"] = Field(

@@ -6,7 +6,7 @@ import difflib
 from dataclasses import asdict
 
 from envs.registry import check_env_name, make_text_env
-from rllib_ragen.config import CreditSection, RunConfig
+from rllib_ragen.config import CreditSection, LearnerSection, RunConfig
 from rllib_ragen.credit.registry import estimator_names, make_estimator
 from rllib_ragen.presets import algorithm_names
 
@@ -132,6 +132,7 @@ def _check_filter(credit: CreditSection) -> None:
 
 def _check_learner(config: RunConfig) -> None:
     learner = config.learner
+    _check_adapters(learner)
     if learner.norm_tokens is not None and learner.aggregation != "seq-mean-token-sum-norm":
         raise ConfigError(
             f"learner.norm_tokens={learner.norm_tokens} with learner.aggregation={learner.aggregation}, which does not"
@@ -149,6 +150,17 @@ def _check_learner(config: RunConfig) -> None:
             f"{learner.lr_schedule}; allowed: below {learner.decay_iterations or config.iterations}"
             f" ({'learner.decay_iterations' if learner.decay_iterations else 'iterations'})"
         )
+
+
+def _check_adapters(learner: LearnerSection) -> None:
+    for key in ("lora_alpha", "lora_targets"):
+        if learner.lora_rank is None and getattr(learner, key) is not None:
+            raise ConfigError(
+                f"learner.{key}={getattr(learner, key)} with learner.lora_rank=null, which trains all weights; allowed:"
+                " null, or a learner.lora_rank ≥ 1"
+            )
+    if learner.lora_targets == []:
+        raise ConfigError("learner.lora_targets=[] leaves nothing to train; allowed: null, or names of linear layers")
 
 
 def nearest(name: str, allowed: list[str]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rllib_ragen.config import RunConfig
 from rllib_ragen.config_checks import ConfigError
+from rllib_ragen.lora_checks import check_lora
 from rllib_ragen.models.folder import check_model_folder
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
 
@@ -28,6 +29,7 @@ def preflight(config: RunConfig, *, writes: bool = True) -> EngineChoice:
     try:
         folder = check_model_folder(config.model.path, config.rollout.max_context_tokens)
         check_chat_template(folder)
+        check_lora(config.learner, folder)
         if writes:
             check_writable(config.results_dir)
         return choose_engine(

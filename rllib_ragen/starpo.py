@@ -21,6 +21,7 @@ from ray.rllib.callbacks.utils import make_callback
 from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS
 
+from rllib_ragen.adapter_folder import check_adapter_base, write_adapter_folder
 from rllib_ragen.background import Background
 from rllib_ragen.checkpoint import load_learner_state, read_ahead, read_facts, save_checkpoint, write_model_folder
 from rllib_ragen.config import RunConfig
@@ -33,11 +34,12 @@ from rllib_ragen.diagnostics.probe import is_due, probe, probe_metric_names
 from rllib_ragen.diagnostics.replies import reply_statistics
 from rllib_ragen.diagnostics.scorer import score_on_learners
 from rllib_ragen.dynamic_sampling import sample_with_spread
-from rllib_ragen.learner.calls import on_every_learner
+from rllib_ragen.learner.calls import on_every_learner, on_first_learner
 from rllib_ragen.learner.critic import critic_values
 from rllib_ragen.learner.training_data import TokenTrainingData
 from rllib_ragen.models.llm_module import lm_weights
-from rllib_ragen.models.wire import from_wire, to_wire
+from rllib_ragen.models.lora_settings import lora_settings
+from rllib_ragen.models.wire import WireState
 from rllib_ragen.rollout.chat import ChatFormat
 from rllib_ragen.rollout.collect import EpisodeSpec
 from rllib_ragen.rollout.dispatch import play_on_runners
@@ -334,11 +336,27 @@ class StarPO(Algorithm):
         return self._progress.policy_version
 
     def export_model(self, export_dir: str | Path) -> Path:
-        """Writes the policy, in the sampler's dtype, as a plain transformers folder with tokenizer."""
-        policy = lm_weights(self._learner_state()["rl_module"][DEFAULT_MODULE_ID])
-        if self.config.dtype == "bfloat16":
-            policy = {name: to_wire(from_wire(array).bfloat16()) for name, array in policy.items()}
+        """Writes the policy, adapters merged, in the sampler's dtype, as a plain transformers folder with tokenizer."""
+
+        def sampled_with(learner: Any) -> WireState:
+            state: WireState = learner.module[DEFAULT_MODULE_ID].unwrapped().get_state(inference_only=True)
+            return state
+
+        policy = lm_weights(on_first_learner(self.learner_group, sampled_with))
         write_model_folder(Path(export_dir), policy, self.config.model_folder)
+        return Path(export_dir)
+
+    def export_adapter(self, export_dir: str | Path) -> Path:
+        """Writes the adapters as a folder that peft loads onto the model that the run started from.
+
+        Raises:
+            ValueError: the run trains all weights.
+        """
+        lora = lora_settings(self.config.learner_section())
+        if lora is None:
+            raise ValueError("learner.lora_rank=null: there is no adapter to export")
+        state = self._learner_state()["rl_module"][DEFAULT_MODULE_ID]
+        write_adapter_folder(Path(export_dir), state, lora, self.config.model_folder)
         return Path(export_dir)
 
     # --- RLlib's evaluation, on the training runners ----------------------------------------------------------------
@@ -378,16 +396,25 @@ class StarPO(Algorithm):
         """Writes safetensors and JSON (checkpoint.py); `save()` and Tune come here too."""
         config = self.config.to_run_config().model_dump(mode="json")
         folder = Path(checkpoint_dir)
-        ahead = self._ahead.trajectories if self._ahead else []
-        save_checkpoint(folder, self._learner_state(), asdict(self._progress), config, self.config.model_folder, ahead)
+        save_checkpoint(
+            folder,
+            self._learner_state(),
+            asdict(self._progress),
+            config,
+            self.config.model_folder,
+            self._ahead.trajectories if self._ahead else [],
+            lora_settings(self.config.learner_section()),
+        )
 
     def load_checkpoint(self, checkpoint_dir: str) -> None:
         """Continues where the checkpoint's run was, whatever the number of its learners and runners.
 
         Raises:
-            ValueError: no complete checkpoint.
+            ValueError: no complete checkpoint, or one of another model.
         """
         folder = Path(checkpoint_dir)
+        settings = lora_settings(self.config.learner_section())
+        check_adapter_base(read_facts(folder).get("adapter_base"), self.config.model_folder, settings)
         state = load_learner_state(folder)
         on_every_learner(self.learner_group, lambda learner: learner.restore(state))
         self._progress = Progress(**read_facts(folder)["progress"])

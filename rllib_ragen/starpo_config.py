@@ -12,16 +12,18 @@ from typing import Any
 from pydantic import ValidationError
 from ray.rllib.algorithms.algorithm_config import NotProvided
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
-from ray.tune.registry import _global_registry, register_env
 
-from envs.registry import check_env_name, env_names, gym_id, make_text_env
+from envs.registry import check_env_name, env_names, gym_id
 from envs.spaces import AnyText
 from rllib_ragen.config import CreditSection, DiagnosticsSection, EnvSection, LearnerSection, RunConfig, Section
 from rllib_ragen.config_checks import ConfigError, check_config
 from rllib_ragen.config_errors import sentence
 from rllib_ragen.config_load import algorithm_preset, flatten
 from rllib_ragen.credit.registry import make_estimator
+from rllib_ragen.lora_checks import check_lora
 from rllib_ragen.models.folder import check_model_folder, model_folder
+from rllib_ragen.models.lora_settings import lora_settings
+from rllib_ragen.registered_envs import is_registered, register_text_envs
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
 from rllib_ragen.starpo_setters import FluentSetters
 
@@ -41,15 +43,7 @@ _OLD_STACK_KEYS = {"model", "optimizer", "replay_buffer_config"}
 _MAX_TEXT = 1_000_000
 
 
-def _create_text_env(name: str) -> Any:
-    def create(env_context: Mapping[str, Any]) -> Any:
-        return make_text_env(name, env_context.get("task"), env_context.get("limits"))
-
-    return create
-
-
-for _name in env_names():
-    register_env(gym_id(_name), _create_text_env(_name))
+register_text_envs()
 
 
 class StarPOConfig(FluentSetters):
@@ -108,7 +102,7 @@ class StarPOConfig(FluentSetters):
         Raises:
             ValueError: an unknown name.
         """
-        if isinstance(env, str) and not _is_registered(env):
+        if isinstance(env, str) and not is_registered(env):
             env = gym_id(check_env_name(env))
         super().environment(env, env_config=env_config, **kwargs)
         return self
@@ -243,7 +237,7 @@ class StarPOConfig(FluentSetters):
         check_config(run)
         if self.lr_schedule != "constant" and self.decay_iterations is None:
             raise ConfigError(f"learner.decay_iterations: must be an integer ≥ 1 with lr_schedule={self.lr_schedule}")
-        check_model_folder(self.model_path, self.max_context_tokens)
+        check_lora(run.learner, check_model_folder(self.model_path, self.max_context_tokens))
         self.engine_choice()
         if self.is_multi_agent:
             raise ConfigError("multi_agent: StarPO has one policy so far")
@@ -260,6 +254,7 @@ class StarPOConfig(FluentSetters):
             temperature=self.temperature,
             value_head=make_estimator(self.credit_section()).needs_values,
             grouped_attention=self.num_gpus_per_learner == 0,
+            lora=lora_settings(self.learner_section()),
         )
         return RLModuleSpec(module_class=LLMRLModule, model_config=dict(settings))
 
@@ -290,9 +285,3 @@ class StarPOConfig(FluentSetters):
         """Short name of one of this project's environments, or None for a registered one of somebody else."""
         own = {gym_id(name): name for name in env_names()}
         return own.get(self.env) if isinstance(self.env, str) else None
-
-
-def _is_registered(env: str) -> bool:
-    from ray.tune.registry import ENV_CREATOR
-
-    return bool(_global_registry.contains(ENV_CREATOR, env))

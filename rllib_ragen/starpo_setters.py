@@ -192,6 +192,9 @@ class FluentSetters(AlgorithmConfig):
         decay_iterations: int | None = NotProvided,
         max_skipped_steps: int = NotProvided,
         gradient_checkpointing: bool = NotProvided,
+        lora_rank: int | None = NotProvided,
+        lora_alpha: float | None = NotProvided,
+        lora_targets: list[str] | None = NotProvided,
     ) -> Self:
         """More of the update than `training` says.
 
@@ -206,6 +209,9 @@ class FluentSetters(AlgorithmConfig):
             decay_iterations: update at which a linear or cosine schedule is at 0.
             max_skipped_steps: stop after so many non-finite gradients in a row.
             gradient_checkpointing: compute layers again in the backward pass; changes speed and memory only.
+            lora_rank: train adapters of this rank instead of all weights; None: off. Needs the library peft.
+            lora_alpha: adapters count lora_alpha/lora_rank times; None: twice.
+            lora_targets: names of the linear layers that get adapters; None: all but the head.
         """
         given = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         return self._set(**given)

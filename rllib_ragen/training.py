@@ -65,6 +65,8 @@ def run_training(
         if not interrupt.requested:
             training.evaluate_all()
             algo.export_model(folder.export)
+            if config.learner.lora_rank is not None:
+                algo.export_adapter(folder.export_adapter)
         return training, reason
     finally:
         log.close()

@@ -30,6 +30,10 @@ CASES = {
     "unknown algorithm": (["--algorithm", "gigp"], "--algorithm: unknown 'gigp'; did you mean gigpo? allowed: "),
     "an algorithm for an estimator": (["--estimator", "dapo"], "credit.estimator: dapo is a whole algorithm"),
     "an algorithm on resume": (["--resume", "none", "--algorithm", "grpo"], "--algorithm cannot be given with it"),
+    "adapters of no layer": (
+        ["--set", "learner.lora_rank=4", "learner.lora_targets=[q_prj]"],
+        "learner.lora_targets: no linear layer is called 'q_prj'; did you mean q_proj?",
+    ),
     "two sources": (["--resume", "none", "--config", "none.yaml"], "--config cannot be given with it"),
 }
 

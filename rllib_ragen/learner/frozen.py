@@ -32,8 +32,9 @@ class FrozenLogProbs:
 
 
 def frozen_copy(module: LLMRLModule) -> LLMRLModule:
-    """The policy as it is now, without critic or gradients."""
-    twin = copy.deepcopy(module)
+    """The policy as it is now, without critic or gradients. What is never trained (adapters' base) it shares."""
+    shared = {id(parameter): parameter for parameter in module.llm.parameters() if not parameter.requires_grad}
+    twin = copy.deepcopy(module, dict[int, object](shared))
     twin.value_head = None
     twin.requires_grad_(False)
     return twin

@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from rllib_ragen.models.attention import ATTENTION
 from rllib_ragen.models.head import Head, check_head
 from rllib_ragen.models.logprobs import token_scores
+from rllib_ragen.models.lora_settings import LoraSettings
 from rllib_ragen.models.recompute import recomputed_layers
 from rllib_ragen.models.wire import WireArray, WireState, copy_into, to_wire, without_twins
 
@@ -40,6 +41,8 @@ class ModuleSettings(TypedDict):
     value_head: bool
     grouped_attention: bool
     """This project's plain attention instead of SDPA: faster for small models on a CPU."""
+    lora: LoraSettings | None
+    """Adapters that a learner trains instead of the model's weights."""
 
 
 class TokenOutputs(TypedDict, total=False):
@@ -53,11 +56,14 @@ class TokenOutputs(TypedDict, total=False):
 class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
     """Scores given tokens; generation is the engines' business.
 
-    On a learner weights are float32 (masters); an inference-only copy has the sampler's dtype.
+    On a learner weights are float32 (masters); an inference-only copy has the sampler's dtype. A learner may train
+    adapters alone: its state is theirs then, while samplers have a plain model and get merged weights.
     """
 
     llm: PreTrainedModel
     value_head: ValueHead | None
+    adapted: bool
+    """Whether this copy has adapters."""
 
     def setup(self) -> None:
         """Loads the model from safetensors; never runs code from the folder."""
@@ -71,6 +77,12 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
             local_files_only=True,
             trust_remote_code=False,
         )
+        lora = None if self.inference_only else settings["lora"]
+        self.adapted = lora is not None
+        if lora is not None:
+            from rllib_ragen.models.lora import add_adapters
+
+            add_adapters(self.llm, lora)
         hidden = self.llm.config.get_text_config().hidden_size
         self.value_head = ValueHead(hidden) if settings["value_head"] else None
         self.head = Head.of(self.llm, settings["temperature"])
@@ -143,7 +155,10 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         inference_only: bool = False,
         **kwargs: Any,
     ) -> WireState:
-        """Weights by name, tied ones once; copies. inference_only: the LM alone, in the sampler's dtype."""
+        """Weights by name, tied ones once; copies. With adapters: theirs and the critic's, as only they are trained.
+
+        inference_only: the LM alone, as a plain transformers model (adapters merged), in the sampler's dtype.
+        """
         return {name: to_wire(tensor).copy() for name, tensor in self.tensors(inference_only=inference_only).items()}
 
     def set_state(self, state: WireState) -> None:
@@ -160,10 +175,23 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
 
     def tensors(self, *, inference_only: bool) -> dict[str, Tensor]:
         """As `get_state`, as tensors that share memory where types allow."""
+        if inference_only:
+            state = without_twins(self._plain_state())
+            return {LLM + name: tensor.to(self.dtype) for name, tensor in state.items()}
         state = without_twins(self.state_dict())
-        if not inference_only:
+        if not self.adapted:
             return state
-        return {name: t.to(self.dtype) for name, t in state.items() if name.startswith(LLM)}
+        from rllib_ragen.models.lora import is_adapter
+
+        return {name: tensor for name, tensor in state.items() if is_adapter(name) or name.startswith(VALUE_HEAD)}
+
+    def _plain_state(self) -> dict[str, Tensor]:
+        """Of the LM as a plain transformers model."""
+        if not self.adapted:
+            return self.llm.state_dict()
+        from rllib_ragen.models.lora import merged_state
+
+        return merged_state(self.llm)
 
     def _hidden(self, input_ids: Tensor, recompute: bool) -> Tensor:
         """[B, T, H] what the output layer would see."""
