@@ -11,7 +11,7 @@ setup(
     packages=find_packages(include=["rllib_ragen*", "envs*", "tune_configs*"]),
     package_data={
         "envs": ["*.json", "py.typed"],
-        "rllib_ragen": ["models/tiny/checkpoint/*", "sweep/page.html", "py.typed"],
+        "rllib_ragen": ["models/tiny/checkpoint/*", "report/page/*", "sweep/page.html", "py.typed"],
         "tune_configs": ["*.yaml", "algorithms/*.yaml", "sweeps/*.yaml"],
     },
     install_requires=[
@@ -34,10 +34,12 @@ setup(
         "jobs": ["ray[default]==2.60.*"],
         "games": ["pettingzoo[classic]>=1.27,<2"],
         "plot": ["matplotlib>=3.9,<4"],
+        "report": ["jinja2>=3.1,<4", "matplotlib>=3.9,<4"],
         "dev": [
             "hypothesis>=6,<7",
             "matplotlib>=3.9,<4",
             "mypy>=1.18,<3",
+            "psutil>=6,<8",
             "pytest>=8,<10",
             "pytest-timeout>=2.3,<3",
             "ruff>=0.14,<0.18",

@@ -26,12 +26,12 @@ SHOWN = ("reply_tokens_per_s", "time_rollout_s", "time_update_s", "time_sync_s",
 
 def save_model(folder: Path, toy: bool) -> int:
     """A random Qwen2 with the embedded model's tokenizer; its number of parameters."""
-    shape: dict[str, int] = (
+    shape: dict[str, Any] = (
         {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "vocab_size": 1024}
         if toy
         else {"hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24, "vocab_size": 151936}
     )
-    heads = {"num_attention_heads": 2 if toy else 14, "num_key_value_heads": 1 if toy else 2}
+    heads: dict[str, Any] = {"num_attention_heads": 2 if toy else 14, "num_key_value_heads": 1 if toy else 2}
     torch.manual_seed(0)
     model = Qwen2ForCausalLM(Qwen2Config(**shape, **heads, max_position_embeddings=4096, tie_word_embeddings=True))
     model.save_pretrained(folder)

@@ -183,6 +183,39 @@ class EvalSection(Section):
     num_test_instances: int = Field(256, ge=0, description="test instances before and after the run; 0: no test")
 
 
+class DiagnosticsSection(Section):
+    """How often, and how closely, it is measured what reasoning depends on (docs/diagnostics.md)."""
+
+    interval: int = Field(5, ge=0, description="iterations between measurements of entropy and information; 0: none")
+    num_prompts: int = Field(32, ge=2, description="thoughts of one measurement, each scored after every prompt")
+    high_entropy: float = Field(0.1, ge=0, description="nats per token from which H(Z|X) counts as high")
+    high_information: float = Field(0.5, ge=0, le=1, description="share of H(X) from which I(X;Z) counts as high")
+
+
+AlarmMode = Literal["off", "warn", "stop"]
+
+
+class AlarmsSection(Section):
+    """What an alarm does: nothing, warn, or warn and end the run (docs/diagnostics.md says when each fires)."""
+
+    reward_std_collapse: AlarmMode = Field("warn", description="members of a group are all rewarded alike")
+    entropy_collapse: AlarmMode = Field("warn", description="the policy hardly samples any more")
+    gradient_spike: AlarmMode = Field("warn", description="a gradient norm far out of its recent range")
+    reward_cliff: AlarmMode = Field("warn", description="the return has fallen far below its best")
+    validation_failure: AlarmMode = Field("warn", description="validation after validation without success")
+    empty_filter: AlarmMode = Field("warn", description="batch after batch has nothing to learn from")
+    non_finite: AlarmMode = Field("warn", description="a loss, an entropy or a gradient is no finite number")
+    format_hacking: AlarmMode = Field("warn", description="well-formed replies whose thought is empty")
+    repetition: AlarmMode = Field("warn", description="replies say the same over and over")
+    length_blowup: AlarmMode = Field("warn", description="replies have become much longer")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _yaml_off(cls, value: Any) -> Any:
+        """YAML reads a bare `off` as false."""
+        return "off" if value is False else value
+
+
 class RunConfig(Section):
     """Everything that makes a run what it is."""
 
@@ -193,6 +226,8 @@ class RunConfig(Section):
     credit: CreditSection = Field(default_factory=CreditSection)
     learner: LearnerSection = Field(default_factory=LearnerSection)
     eval: EvalSection = Field(default_factory=EvalSection)
+    diagnostics: DiagnosticsSection = Field(default_factory=DiagnosticsSection)
+    alarms: AlarmsSection = Field(default_factory=AlarmsSection)
     seed: int = Field(0, ge=0, description="run seed: everything random follows from it")
     iterations: int = Field(80, ge=1, description="updates of the policy")
     time_limit_s: float | None = Field(None, gt=0, description="stop (and save) after so many seconds of training")

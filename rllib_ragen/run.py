@@ -189,6 +189,7 @@ def tell_results(job: Job, training: Training, reason: str, display: Display, ta
     display.say(f"model          {job.folder.export}  (a transformers folder)")
     display.say(f"checkpoint     {job.folder.newest_checkpoint().path}")
     display.say(f"curves         tensorboard --logdir {path / 'tensorboard'}")
+    display.say(f"report         python -m rllib_ragen.report {path}")
     display.say(f"evaluate       python -m rllib_ragen.evaluate {path} --split test")
     if training.iteration >= job.config.iterations:
         more = f" --iterations {2 * job.config.iterations}"

@@ -1,4 +1,4 @@
-"""What a run writes as it goes: progress.jsonl, progress.csv, TensorBoard, sampled trajectories."""
+"""What a run writes as it goes: progress.jsonl, progress.csv, TensorBoard, sampled trajectories, alarms."""
 
 from __future__ import annotations
 
@@ -9,17 +9,36 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rllib_ragen.trajectory_json import to_json
-from rllib_ragen.types import Trajectory
+from rllib_ragen.diagnostics.probe import probe_metric_names
+from rllib_ragen.diagnostics.replies import REPLY_METRICS
+from rllib_ragen.trajectory_sample import sample_records
+from rllib_ragen.types import FloatArray, Trajectory
 
 Row = dict[str, Any]
-_SAMPLED_PER_ITERATION = 4
 _CURVES = {
-    "rollout": ("success", "return_mean", "turns_mean", "valid_ratio", "reply_tokens_mean", "num_failed"),
-    "groups": ("group_reward_std", "kept_groups", "num_groups", "zero_spread_groups"),
-    "learner": ("policy_loss", "value_loss", "entropy", "clip_fraction", "grad_norm"),
+    "rollout": (
+        *("success", "return_mean", "turns_mean", "context_tokens_mean", "valid_ratio", "actions_mean"),
+        *("reply_tokens_mean", "finished_ratio", "num_failed"),
+    ),
+    "replies": REPLY_METRICS,
+    "groups": (
+        *("group_reward_std", "group_reward_mean", "group_reward_max"),
+        *("group_reward_std_kept", "group_reward_mean_kept", "group_reward_max_kept"),
+        *("num_groups", "kept_groups", "kept_ratio", "zero_spread_groups", "sampling_rounds", "sampled_groups"),
+    ),
+    "learner": (
+        *("policy_loss", "value_loss", "entropy", "clip_fraction", "grad_norm", "lr", "kl", "num_trained_tokens"),
+        *("skipped_steps", "skipped_in_a_row"),
+    ),
     "engine": ("logprob_gap_mean", "logprob_gap_max", "logprob_gap_k3", "reply_tokens_per_s", "prefix_hit_rate"),
+    "time": ("learner_idle_share", "runner_idle_share"),
+    "progress": (
+        *("policy_version", "policy_lag", "empty_in_a_row", "num_turns_lifetime"),
+        "num_reply_tokens_lifetime",
+    ),
+    "information": tuple(probe_metric_names()),
 }
+"""TensorBoard's groups; docs/diagnostics.md has a table for each."""
 _PREFIXES = {name: prefix for prefix, names in _CURVES.items() for name in names}
 
 
@@ -37,8 +56,9 @@ class RunLog:
         self._progress = folder / "progress.jsonl"
         self._csv = folder / "progress.csv"
         self._trajectories = folder / "trajectories.jsonl"
+        self._alarms = folder / "alarms.jsonl"
         self._columns: list[str] = []
-        for path in (self._progress, self._trajectories):
+        for path in (self._progress, self._trajectories, self._alarms):
             _rewrite(path, lambda row: row["iteration"] <= start)
         self._write_csv([row for row in self.rows() if "split" not in row])
         self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=start + 1 if self.rows() else None)
@@ -47,17 +67,28 @@ class RunLog:
         """All rows so far."""
         if not self._progress.exists():
             return []
-        return [json.loads(line) for line in self._progress.read_text(encoding="utf-8").splitlines()]
+        return [json.loads(line) for line in self._progress.open(encoding="utf-8")]
 
-    def train(self, iteration: int, time_s: float, metrics: Mapping[str, Any], sampled: Sequence[Trajectory]) -> None:
-        """One iteration: its metrics, and a few of its trajectories (of different groups where there are)."""
+    def train(
+        self,
+        iteration: int,
+        time_s: float,
+        metrics: Mapping[str, Any],
+        sampled: Sequence[Trajectory],
+        advantages: Sequence[FloatArray | None],
+    ) -> Row:
+        """One iteration: its metrics, and a few of its trajectories with their advantages; the row that was written."""
         row = {"iteration": iteration, "time_s": round(time_s, 3), **metrics}
         _append(self._progress, [row])
         self._append_csv(row)
-        first_of_group = {trajectory.group_id: trajectory for trajectory in reversed(sampled)}
-        chosen = sorted(first_of_group.values(), key=lambda trajectory: trajectory.env_seed)[:_SAMPLED_PER_ITERATION]
-        _append(self._trajectories, [{"iteration": iteration, **to_json(trajectory)} for trajectory in chosen])
+        records = sample_records(sampled, advantages)
+        _append(self._trajectories, [{"iteration": iteration, **record} for record in records])
         self._curves(iteration, {f"{_prefix(name)}/{name}": value for name, value in metrics.items()})
+        return row
+
+    def alarm(self, alarm: Row) -> None:
+        """An alarm that went off; a row of alarms.jsonl."""
+        _append(self._alarms, [alarm])
 
     def evaluation(self, iteration: int, split: str, greedy: bool, result: Mapping[str, Any]) -> Row:
         """One evaluation; the row that was written."""
@@ -113,11 +144,11 @@ def _rewrite(path: Path, keep: Callable[[Row], bool]) -> None:
     if not path.exists():
         return
     kept = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.open(encoding="utf-8"):  # splitlines() would also split at a reply's U+2028
         try:
             row = json.loads(line)
         except json.JSONDecodeError:
             continue
         if keep(row):
-            kept.append(line + "\n")
+            kept.append(line)
     path.write_text("".join(kept), encoding="utf-8")

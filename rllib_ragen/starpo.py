@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -28,12 +29,16 @@ from rllib_ragen.credit.normalise import normalised_rewards
 from rllib_ragen.credit.registry import make_estimator
 from rllib_ragen.credit.rows import to_rows
 from rllib_ragen.credit.weighting import loss_weights
+from rllib_ragen.diagnostics.probe import is_due, probe, probe_metric_names
+from rllib_ragen.diagnostics.replies import reply_statistics
+from rllib_ragen.diagnostics.scorer import score_on_learners
 from rllib_ragen.dynamic_sampling import sample_with_spread
 from rllib_ragen.learner.calls import on_every_learner
 from rllib_ragen.learner.critic import critic_values
 from rllib_ragen.learner.training_data import TokenTrainingData
 from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.wire import from_wire, to_wire
+from rllib_ragen.rollout.chat import ChatFormat
 from rllib_ragen.rollout.collect import EpisodeSpec
 from rllib_ragen.rollout.dispatch import play_on_runners
 from rllib_ragen.rollout.episodes import to_trajectory
@@ -59,7 +64,7 @@ LEARNER_METRICS = (
     "skipped_in_a_row",
     "lr",
 )
-_SHUFFLE = 4
+_SHUFFLE, _PROBE = 4, 5
 logger = logging.getLogger(__name__)
 
 
@@ -76,6 +81,8 @@ class Progress:
     stop_reason: str = ""
     ahead_drawn: dict[str, float] = field(default_factory=dict)
     """`Batch.drawn` of the batch that is sampled ahead."""
+    std_ema: dict[str, float] = field(default_factory=dict)
+    """Running means of the information diagnostics."""
 
 
 @dataclass(frozen=True)
@@ -115,11 +122,13 @@ class StarPO(Algorithm):
         super().setup(config)
         self._progress = Progress()
         self._trajectories: list[Trajectory] = []
+        self._advantages: dict[int, FloatArray] = {}
         self._ahead: Batch | None = None
         """Sampled for the next iteration, while the last one learnt (rollout.overlap)."""
         self._published: Publication | None = None
         self._times: dict[str, float] = {}
         self._credit = self.config.credit_section()
+        self._diagnostics = self.config.diagnostics_section()
         self._estimator = make_estimator(self._credit)
         if self.config.shares_module:
             self.env_runner.attach(self.learner_group._learner.module[DEFAULT_MODULE_ID])
@@ -134,7 +143,9 @@ class StarPO(Algorithm):
         ahead = Background(self._play_batch) if self.config.overlap == "one_step_off" else None
         alive = [trajectory for trajectory in self._trajectories if not trajectory.stop_reason.failed]
         filtered = filter_groups(alive, self._credit)
-        self._log(rollout_statistics(self._trajectories) | filtered.metrics | batch.drawn)
+        self._log(rollout_statistics(self._trajectories) | reply_statistics(alive) | filtered.metrics | batch.drawn)
+        with self._timed("diagnostics"):
+            self._log(self._probe(alive))
 
         with self._timed("update"):
             rows = self._credited_rows(filtered)
@@ -197,7 +208,29 @@ class StarPO(Algorithm):
         values = self._critic_values(filtered.kept) if self._estimator.needs_values else None
         credits = self._estimator(normalised_rewards(filtered.kept, self._credit), values)
         weights = loss_weights(filtered.kept, filtered.metrics["kept_ratio"], self._credit)
-        return to_rows(filtered.kept, credits, values, self._credit.normalize, weights)
+        rows = to_rows(filtered.kept, credits, values, self._credit.normalize, weights)
+        learnt = [trajectory for trajectory in filtered.kept if trajectory.num_reply_tokens]
+        self._advantages = {id(t): row.advantages for t, row in zip(learnt, rows, strict=True)}
+        return rows
+
+    def _probe(self, alive: Sequence[Trajectory]) -> dict[str, float]:
+        """What reasoning depends on, if this iteration is one to measure it; else NaN."""
+        progress = self._progress
+        if not is_due(self._diagnostics, progress.iteration):
+            return dict.fromkeys(probe_metric_names(), float("nan"))
+        metrics, progress.std_ema = probe(
+            alive,
+            self._diagnostics,
+            score=partial(score_on_learners, self.learner_group, DEFAULT_MODULE_ID),
+            decode=self._chat.reply_text,
+            seed=[_PROBE, self.config.seed, progress.iteration],
+            std_ema=progress.std_ema,
+        )
+        return metrics
+
+    @cached_property
+    def _chat(self) -> ChatFormat:
+        return ChatFormat.from_folder(self.config.model_folder)
 
     def _critic_values(self, trajectories: Sequence[Trajectory]) -> list[FloatArray]:
         return critic_values(self.learner_group, trajectories)
@@ -285,6 +318,10 @@ class StarPO(Algorithm):
     def last_trajectories(self) -> list[Trajectory]:
         """What the last iteration sampled, failed ones too, in groups."""
         return self._trajectories
+
+    def last_advantages(self) -> list[FloatArray | None]:
+        """Of each of `last_trajectories()`, [num_tokens]: its advantages in the update; None if it was left out."""
+        return [self._advantages.get(id(trajectory)) for trajectory in self._trajectories]
 
     @property
     def stop_reason(self) -> str | None:

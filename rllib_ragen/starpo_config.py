@@ -10,25 +10,27 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
+from ray.rllib.algorithms.algorithm_config import NotProvided
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.tune.registry import _global_registry, register_env
 
 from envs.registry import check_env_name, env_names, gym_id, make_text_env
 from envs.spaces import AnyText
-from rllib_ragen.config import CreditSection, EnvSection, LearnerSection, RunConfig, Section
+from rllib_ragen.config import CreditSection, DiagnosticsSection, EnvSection, LearnerSection, RunConfig, Section
 from rllib_ragen.config_checks import ConfigError, check_config
 from rllib_ragen.config_errors import sentence
 from rllib_ragen.config_load import algorithm_preset, flatten
 from rllib_ragen.credit.registry import make_estimator
 from rllib_ragen.models.folder import check_model_folder, model_folder
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
+from rllib_ragen.starpo_setters import FluentSetters
 
 _RENAMED = {("model", "path"): "model_path", ("rollout", "timeout_s"): "sample_timeout_s"}
+_RENAMED |= {("diagnostics", key): f"diagnostics_{key}" for key in ("interval", "num_prompts")}
 _SECTIONS: dict[str, type[Section]] = {
     name: field.annotation
     for name, field in RunConfig.model_fields.items()
-    if name in ("model", "rollout", "vllm", "credit", "learner") and isinstance(field.annotation, type)
+    if name in ("model", "rollout", "vllm", "credit", "learner", "diagnostics") and isinstance(field.annotation, type)
 }
 ATTRIBUTES: dict[str, tuple[str, str]] = {
     _RENAMED.get((section, key), key): (section, key) for section, cls in _SECTIONS.items() for key in cls.model_fields
@@ -50,7 +52,7 @@ for _name in env_names():
     register_env(gym_id(_name), _create_text_env(_name))
 
 
-class StarPOConfig(AlgorithmConfig):
+class StarPOConfig(FluentSetters):
     """Configures StarPO.
 
     .. code-block:: python
@@ -111,132 +113,6 @@ class StarPOConfig(AlgorithmConfig):
         super().environment(env, env_config=env_config, **kwargs)
         return self
 
-    def llm(self, *, model: str = NotProvided, dtype: str = NotProvided) -> StarPOConfig:
-        """The policy.
-
-        Args:
-            model: `tiny` (embedded) or a folder with a transformers model and its tokenizer.
-            dtype: float32 or bfloat16, of the sampler's weights and of activations; learners keep float32 weights.
-        """
-        return self._set(model_path=model, dtype=dtype)
-
-    def rollout(
-        self,
-        *,
-        engine: str = NotProvided,
-        max_reply_tokens: int = NotProvided,
-        max_context_tokens: int = NotProvided,
-        max_concurrent: int = NotProvided,
-        temperature: float = NotProvided,
-        top_p: float = NotProvided,
-        top_k: int = NotProvided,
-        overlap: str = NotProvided,
-        env_timeout_s: float = NotProvided,
-    ) -> StarPOConfig:
-        """How trajectories are sampled; who samples is `env_runners(num_env_runners=…)`.
-
-        Args:
-            engine: hf, vllm (needs env runners), or auto.
-            max_reply_tokens: tokens a reply may take.
-            max_context_tokens: tokens a trajectory may take.
-            max_concurrent: episodes in flight per runner.
-            temperature: sampling temperature in training, > 0.
-            top_p: must be 1 in training.
-            top_k: must be 0 (whole vocabulary) in training.
-            overlap: off, or one_step_off (needs env runners): sample the next batch while this one is learnt from.
-            env_timeout_s: a step that takes longer ends its episode as env_error.
-        """
-        return self._set(
-            engine=engine,
-            max_reply_tokens=max_reply_tokens,
-            max_context_tokens=max_context_tokens,
-            max_concurrent=max_concurrent,
-            temperature=temperature,
-            top_p=top_p,
-            top_k=top_k,
-            overlap=overlap,
-            env_timeout_s=env_timeout_s,
-        )
-
-    def vllm(
-        self,
-        *,
-        kv_cache_gib: float | None = NotProvided,
-        gpu_memory_utilization: float = NotProvided,
-        enforce_eager: bool | None = NotProvided,
-        separate_process: bool = NotProvided,
-        sleep: bool = NotProvided,
-    ) -> StarPOConfig:
-        """How vLLM uses its device. GPUs of one engine are `env_runners(num_gpus_per_env_runner=…)`.
-
-        Args:
-            kv_cache_gib: KV cache; None: on a CPU what max_concurrent needs (at most 2), on a GPU what is left.
-            gpu_memory_utilization: share of a GPU for weights and KV cache.
-            enforce_eager: no graphs; None: True on a CPU, False on a GPU.
-            separate_process: engine core in a process beside the env runner's.
-            sleep: give the GPU's memory back while the learner works on it.
-        """
-        return self._set(
-            kv_cache_gib=kv_cache_gib,
-            gpu_memory_utilization=gpu_memory_utilization,
-            enforce_eager=enforce_eager,
-            separate_process=separate_process,
-            sleep=sleep,
-        )
-
-    def training(
-        self,
-        *,
-        num_groups: int = NotProvided,
-        group_size: int = NotProvided,
-        estimator: str = NotProvided,
-        normalize: str = NotProvided,
-        lr: float = NotProvided,
-        critic_lr: float = NotProvided,
-        betas: tuple[float, float] = NotProvided,
-        adam_eps: float = NotProvided,
-        weight_decay: float = NotProvided,
-        grad_clip: float = NotProvided,
-        num_minibatches: int = NotProvided,
-        num_epochs: int = NotProvided,
-        microbatch_tokens: int = NotProvided,
-        clip_low: float = NotProvided,
-        clip_high: float = NotProvided,
-        clip_dual: float | None = NotProvided,
-        aggregation: str = NotProvided,
-        entropy_coeff: float = NotProvided,
-        value_coeff: float = NotProvided,
-        value_clip: float = NotProvided,
-        torch_threads: int | None = NotProvided,
-    ) -> StarPOConfig:
-        """Batch, credit and update. Unknown arguments are TypeErrors; RLlib's timestep-oriented ones do not exist.
-
-        Args:
-            num_groups: task instances per iteration.
-            group_size: trajectories per instance.
-            estimator: advantage estimator.
-            normalize: none, or batch (divide advantages by their std over trained tokens).
-            lr: actor learning rate.
-            critic_lr: value-head learning rate.
-            betas: Adam's betas.
-            adam_eps: Adam's epsilon.
-            weight_decay: AdamW weight decay.
-            grad_clip: global gradient norm.
-            num_minibatches: optimiser steps per epoch, counted in trajectories.
-            num_epochs: passes over a batch.
-            microbatch_tokens: padded tokens of one forward pass; changes speed and memory, never the result.
-            clip_low: lower clip of the ratio.
-            clip_high: upper clip of the ratio.
-            clip_dual: dual clip for negative advantages; None: off.
-            aggregation: token-mean, seq-mean-token-mean, seq-mean-token-sum or seq-mean-token-sum-norm.
-            entropy_coeff: entropy bonus.
-            value_coeff: weight of the value loss (gae).
-            value_clip: clip range of the value loss.
-            torch_threads: threads of torch in each process; None: 1 in actors, one per core in the driver.
-        """
-        given = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
-        return self._set(**given)
-
     def algorithm(self, name: str) -> StarPOConfig:
         """Sets estimator, filter and loss by one word (docs/algorithms.md): starpo_s, ppo, grpo, dapo …
 
@@ -248,80 +124,6 @@ class StarPOConfig(AlgorithmConfig):
         said = flatten(algorithm_preset(name))
         keys = {attribute: f"{section}.{key}" for attribute, (section, key) in ATTRIBUTES.items()}
         return self._set(**{attribute: said[key] for attribute, key in keys.items() if key in said})
-
-    def credit(
-        self,
-        *,
-        gamma: float = NotProvided,
-        lam: float = NotProvided,
-        turn_gamma: float = NotProvided,
-        turn_weight: float = NotProvided,
-        turn_rewards: bool = NotProvided,
-        reward_norm: str = NotProvided,
-        reward_grouping: str = NotProvided,
-        filter: str = NotProvided,
-        filter_value: float = NotProvided,
-        filter_metric: str = NotProvided,
-        filter_direction: str = NotProvided,
-        filter_zero_spread: bool = NotProvided,
-        group_weighting: str = NotProvided,
-        loss_scaling: str = NotProvided,
-        dynamic_sampling_rounds: int = NotProvided,
-        max_empty_updates: int = NotProvided,
-    ) -> StarPOConfig:
-        """Raw rewards → filtered groups → advantages per token: more than `training` says.
-
-        Args:
-            gamma: discount per token (gae, bi_level_gae, reinforce++).
-            lam: GAE lambda (gae, bi_level_gae).
-            turn_gamma: discount per turn (bi_level_gae, gigpo, turn_grpo).
-            turn_weight: turn's advantage beside its episode's (gigpo, turn_grpo).
-            turn_rewards: each turn's reward on its own last token (gae, bi_level_gae, reinforce++).
-            reward_norm: none, mean, mean_std or asym_clip: how returns are normalised before the estimator.
-            reward_grouping: group or batch: whose statistics reward_norm uses.
-            filter: none, top_p, top_p_softmax, top_k, top_k_abs or min_p.
-            filter_value: v of the filter.
-            filter_metric: score of a group: reward_std, reward_variance, reward, reward_sum, entropy, entropy_variance
-                or length.
-            filter_direction: largest or smallest scores first.
-            filter_zero_spread: filters may keep groups whose returns are all equal.
-            group_weighting: none, or spread (policy loss times the group's reward std).
-            loss_scaling: none, linear or sqrt in the kept share of the groups.
-            dynamic_sampling_rounds: rounds that replace groups without reward spread by further ones; 0: off.
-            max_empty_updates: stop after so many filtered-out batches in a row.
-        """
-        return self._set(**{name: value for name, value in locals().items() if name not in ("self", "__class__")})
-
-    def learning(
-        self,
-        *,
-        loss: str = NotProvided,
-        norm_tokens: int | None = NotProvided,
-        tis_cap: float | None = NotProvided,
-        kl_coeff: float = NotProvided,
-        kl_estimator: str = NotProvided,
-        lr_schedule: str = NotProvided,
-        warmup_iterations: int = NotProvided,
-        decay_iterations: int | None = NotProvided,
-        max_skipped_steps: int = NotProvided,
-        gradient_checkpointing: bool = NotProvided,
-    ) -> StarPOConfig:
-        """More of the update than `training` says.
-
-        Args:
-            loss: token (PPO's ratio of each token) or sequence (GSPO's of the whole trajectory; wants clips near 3e-4).
-            norm_tokens: divisor of seq-mean-token-sum-norm; None: max_context_tokens.
-            tis_cap: cap of truncated importance sampling's weights; None: off.
-            kl_coeff: pull towards the model that the run started from; 0: that model is not loaded a second time.
-            kl_estimator: k1, k2 or k3.
-            lr_schedule: constant, linear or cosine.
-            warmup_iterations: updates over which the learning rates rise.
-            decay_iterations: update at which a linear or cosine schedule is at 0.
-            max_skipped_steps: stop after so many non-finite gradients in a row.
-            gradient_checkpointing: compute layers again in the backward pass; changes speed and memory only.
-        """
-        given = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
-        return self._set(**given)
 
     def update_from_dict(self, config_dict: Mapping[str, Any]) -> StarPOConfig:
         """As AlgorithmConfig's, but unknown keys are refused.
@@ -383,6 +185,10 @@ class StarPOConfig(AlgorithmConfig):
     def learner_section(self) -> LearnerSection:
         """The settings of the update."""
         return self.to_run_config().learner
+
+    def diagnostics_section(self) -> DiagnosticsSection:
+        """How often, and how closely, it is measured what reasoning depends on."""
+        return self.to_run_config().diagnostics
 
     # --- derived ----------------------------------------------------------------------------------------------------
 
@@ -470,12 +276,6 @@ class StarPOConfig(AlgorithmConfig):
         return LearnerConnectorPipeline(
             input_observation_space=input_observation_space, input_action_space=input_action_space, connectors=[]
         )
-
-    def _set(self, **given: Any) -> StarPOConfig:
-        for name, value in given.items():
-            if value is not NotProvided:
-                setattr(self, name, value)
-        return self
 
     def _env_tree(self) -> dict[str, Any]:
         name, given = self._text_env_name(), dict(self.env_config)

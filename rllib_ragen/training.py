@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from envs.baselines import Baselines
 from rllib_ragen.config import RunConfig
+from rllib_ragen.diagnostics.alarms import Alarms
 from rllib_ragen.display import Display, Progress
 from rllib_ragen.interrupt import Interrupt
 from rllib_ragen.results import Evaluation, validation_line
 from rllib_ragen.run_folder import RunFolder, SavedState
-from rllib_ragen.run_log import RunLog, measured
+from rllib_ragen.run_log import Row, RunLog, measured
 
 if TYPE_CHECKING:
     from rllib_ragen.starpo import StarPO
@@ -101,6 +102,8 @@ class Training:
         self.evaluations = [Evaluation.from_row(row) for row in rows if "split" in row]
         self._spent_s = max((row["time_s"] for row in rows if "time_s" in row), default=0.0)
         self._saved_at = first if folder.checkpoints() else -1
+        self._alarms = Alarms(config.alarms, rows)
+        self._alarm = ""
 
     def evaluate(self, split: str, num_instances: int) -> None:
         """T = 1 and greedy on `split`, unless that was done at this iteration, or a stop is wanted."""
@@ -110,7 +113,9 @@ class Training:
             if self._interrupt.requested or num_instances == 0:
                 return
             result = measured(self._algo.evaluate_split(split, num_instances, greedy))
-            found.append(Evaluation.from_row(self._log.evaluation(self.iteration, split, greedy, result)))
+            row = self._log.evaluation(self.iteration, split, greedy, result)
+            self._watch(row)
+            found.append(Evaluation.from_row(row))
             self.evaluations.append(found[-1])
         if found:
             self._display.say(validation_line(found, self._baselines))
@@ -139,9 +144,12 @@ class Training:
             self.iteration += 1
             done_here += 1
             self._spent_s = before_s + time.monotonic() - started
-            self._log.train(self.iteration, self._spent_s, metrics, self._algo.last_trajectories())
+            row = self._log.train(
+                self.iteration, self._spent_s, metrics, self._algo.last_trajectories(), self._algo.last_advantages()
+            )
             left_s = self._left_s((self._spent_s - before_s) / done_here)
             self._display.iteration(Progress(self.iteration, self.config.iterations, self._spent_s, left_s, metrics))
+            self._watch(row)
             self.validate_if_due()
             reason = self._reason_to_stop(before_s + time.monotonic() - started)
             interval = self.config.checkpoint_interval
@@ -156,6 +164,14 @@ class Training:
             self._folder.save_checkpoint(self.iteration, self._save_to, self.config.keep_checkpoints)
             self._saved_at = self.iteration
 
+    def _watch(self, row: Row) -> None:
+        """Tells and logs the alarms that a row sets off."""
+        for alarm in self._alarms.feed(row):
+            self._log.alarm(alarm.to_json())
+            self._display.say(f"warning  {alarm}")
+            if alarm.mode == "stop":
+                self._alarm = f"alarms.{alarm.alarm}=stop and there is a {alarm}"
+
     def _save_to(self, folder: Path) -> None:
         self._algo.save_checkpoint(str(folder))
 
@@ -165,6 +181,8 @@ class Training:
             return "it was interrupted"
         if self._algo.stop_reason:
             return str(self._algo.stop_reason)
+        if self._alarm:
+            return self._alarm
         if self.iteration >= self.config.iterations:
             return f"all {self.config.iterations} iterations are done"
         if limit_s is not None and spent_s >= limit_s:

@@ -23,7 +23,7 @@ from rllib_ragen.interrupt import Interrupt
 from rllib_ragen.results import Evaluation, results_table, validation_line
 from rllib_ragen.run_folder import RunFolder
 from rllib_ragen.run_log import RunLog, measured
-from rllib_ragen.types import Trajectory
+from rllib_ragen.types import StopReason, Trajectory
 
 METRICS = {
     "success": 0.414, "return_mean": 2.31, "group_reward_std": 1.92, "kept_groups": 28.0, "num_groups": 32.0,
@@ -154,20 +154,36 @@ def sampled(count: int) -> list[Trajectory]:
 def test_a_resumed_log_forgets_what_will_be_done_again(tmp_path: Path) -> None:
     log = RunLog(tmp_path)
     for iteration in (1, 2, 3):
-        log.train(iteration, 10.0 * iteration, {"success": iteration / 10}, sampled(12))
+        log.train(iteration, 10.0 * iteration, {"success": iteration / 10}, sampled(12), [None] * 12)
+        log.alarm({"iteration": iteration, "alarm": "repetition", "mode": "warn", "message": "!!!!"})
         log.evaluation(iteration, "val", True, {"success": 0.5})
     log.close()
     with (tmp_path / "progress.jsonl").open("a") as file:
         file.write('{"iteration": 4, "succ')  # the machine went down here
     again = RunLog(tmp_path, start=2)
     assert [r["iteration"] for r in again.rows()] == [1, 1, 2, 2]
-    again.train(3, 30.0, {"success": 0.9, "entropy": 0.1}, [])
+    again.train(3, 30.0, {"success": 0.9, "entropy": 0.1}, [], [])
     again.close()
     assert (tmp_path / "progress.csv").read_text().splitlines() == [
         "iteration,time_s,success,entropy", "1,10.0,0.1,", "2,20.0,0.2,", "3,30.0,0.9,0.1",
     ]  # fmt: skip
     stored = [json.loads(line) for line in (tmp_path / "trajectories.jsonl").read_text().splitlines()]
-    assert [(r["iteration"], r["group_id"]) for r in stored] == [(i, f"group {g}") for i in (1, 2) for g in range(4)]
+    assert [(r["iteration"], r["group_id"], r["member"]) for r in stored] == [
+        (i, f"group {group}", member) for i in (1, 2) for group, member in [(0, 0), (0, 1), (1, 0), (2, 0), (3, 0)]
+    ]
+    told = [json.loads(line) for line in (tmp_path / "alarms.jsonl").read_text().splitlines()]
+    assert [alarm["iteration"] for alarm in told] == [1, 2]
+
+
+def test_a_resumed_log_keeps_replies_with_unusual_line_ends(tmp_path: Path) -> None:
+    said = "a\u2028b\u2029c\x85d\ne\x0cf"
+    played = Trajectory("g", 0, 0, stop_reason=StopReason.ENV_ERROR, error=said)
+    log = RunLog(tmp_path)
+    log.train(1, 1.0, {"success": 0.0}, [played], [None])
+    log.close()
+    RunLog(tmp_path, start=1).close()
+    (record,) = [json.loads(line) for line in (tmp_path / "trajectories.jsonl").read_text().split("\n") if line]
+    assert record["error"] == said
 
 
 def test_nothing_measured_is_null() -> None:

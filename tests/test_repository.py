@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rllib_ragen import evaluate, run
+from rllib_ragen import evaluate, play, run
 from rllib_ragen.cli import read_layers
 from rllib_ragen.config_load import algorithm_preset, build_config, flatten, preset
 from rllib_ragen.sweep.__main__ import parse as parse_sweep
@@ -88,7 +88,7 @@ def test_nothing_unpickles_evaluates_or_trusts_code() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("command", ["run", "evaluate"])
+@pytest.mark.parametrize("command", ["run", "evaluate", "play"])
 def test_help_is_there_before_ray_and_torch_are(command: str) -> None:
     code = (
         f"import sys; from rllib_ragen.{command} import main\n"
@@ -113,7 +113,7 @@ def commands() -> list[tuple[str, str]]:
         for line in block.replace("\\\n", " ").splitlines()
         if (
             found := re.match(
-                r"\s*(?:ray job submit .* -- +)?(python -m rllib_ragen\.(?:run|evaluate|sweep)\b.*)", line
+                r"\s*(?:ray job submit .* -- +)?(python -m rllib_ragen\.(?:run|evaluate|play|sweep)\b.*)", line
             )
         )
     ]
@@ -125,7 +125,8 @@ def test_commands_in_the_pages_are_understood(page: str, line: str) -> None:
     if words[0] == "rllib_ragen.sweep":
         parse_sweep(words[1:])
         return
-    options = {"rllib_ragen.run": run, "rllib_ragen.evaluate": evaluate}[words[0]].parse(words[1:])
+    modules = {"rllib_ragen.run": run, "rllib_ragen.evaluate": evaluate, "rllib_ragen.play": play}
+    options = modules[words[0]].parse(words[1:])
     flags, assignments = read_layers(options)
     name = flatten(flags).get("env.name", "sokoban")
     algorithm = getattr(options, "algorithm", None)

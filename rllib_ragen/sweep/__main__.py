@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from rllib_ragen.cli import Parser
@@ -62,6 +63,8 @@ def plan(options: argparse.Namespace) -> tuple[SweepSpec, Path]:
         if getattr(options, key) is not None:
             given[key] = getattr(options, key)
     spec = read_sweep(given, smoke=options.smoke)
+    if find_spec("matplotlib") is None or find_spec("jinja2") is None:
+        raise ConfigError("a sweep's report needs matplotlib and jinja2 (pip install 'rllib_ragen[report]')")
     check_writable(options.results_dir)
     preflight(spec.config(spec.combinations()[0], spec.seeds[0]), writes=False)
     folder = (options.results_dir / spec.name).absolute()

@@ -125,7 +125,7 @@ def _check_search(spec: SweepSpec) -> None:
         if len(spec.objectives) > 1:
             raise ConfigError("sampler=cmaes has one objective; allowed with several: tpe, random, grid")
         if find_spec("cmaes") is None:
-            raise ConfigError("sampler=cmaes needs the package cmaes (pip install 'rllib_ragen[sweep]')")
+            raise ConfigError("sampler=cmaes needs the package cmaes (pip install cmaes)")
 
 
 def _told(values: Mapping[str, Any]) -> str:

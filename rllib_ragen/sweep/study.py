@@ -136,7 +136,7 @@ class SweepStudy:
 
 def result_of(row: Mapping[str, Any], spec: SweepSpec, stopped: str = "", error: str = "") -> Result:
     """A run's result from what it last reported."""
-    objectives = {name: float(row.get(name, math.nan)) for name in spec.objectives}
+    objectives: dict[str, Any] = {name: float(row.get(name, math.nan)) for name in spec.objectives}
     return {**objectives, "iteration": int(row.get("iteration", 0)), "stopped": stopped, "error": error}
 
 

@@ -223,7 +223,9 @@ def test_a_cache_for_two_contexts_serves_many_requests(process: VLLMProcess, fol
     process.call(vllm_process.start, folders["True0"], kv_cache_bytes=2 * 17 * block_bytes)
     replies, preemptions = process.call(vllm_process.ask_and_count_preemptions, requests)
     assert preemptions > 0
-    assert {key: reply.token_ids for key, reply in replies.items()} == {k: r.token_ids for k, r in roomy.items()}
+    # Tokens: the log-probs' last bits depend on which requests met in a batch.
+    tokens = {key: reply.token_ids for key, reply in replies.items() if isinstance(reply, Sampled)}
+    assert tokens == {key: reply.token_ids for key, reply in roomy.items()}
 
 
 @pytest.mark.parametrize("apart", [{"separate_process": True}, {"distributed_executor_backend": "mp"}])

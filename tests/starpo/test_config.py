@@ -16,7 +16,10 @@ from tests.starpo.build import digits_config, metrics_of
 
 def test_every_key_of_the_run_config_has_a_fluent_setter_and_every_setter_a_key() -> None:
     config = StarPOConfig
-    setters = (config.training, config.credit, config.learning, config.rollout, config.vllm)
+    setters = (
+        *(config.training, config.credit, config.learning, config.rollout, config.vllm),
+        config.diagnostics,
+    )
     own = {name for method in setters for name in inspect.signature(method).parameters} - {"self"}
     elsewhere = {
         *("model_path", "dtype"),  # .llm()
@@ -191,4 +194,4 @@ def test_the_builders_hooks_of_rllib_that_are_overridden_exist(model: Path) -> N
     for (own, base), names in overrides.items():
         for name in names.split():
             assert hasattr(base, name), f"RLlib has no {base.__name__}.{name} any more"
-            assert name in vars(own), f"{own.__name__} does not override {name}"
+            assert getattr(own, name) is not getattr(base, name), f"{own.__name__} does not override {name}"

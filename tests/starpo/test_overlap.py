@@ -18,7 +18,9 @@ pytestmark = pytest.mark.usefixtures("local_ray")
 
 
 def overlapped(model: Path, overlap: str = "one_step_off") -> StarPOConfig:
-    return digits_config(model).env_runners(num_env_runners=2).rollout(overlap=overlap)
+    config = digits_config(model).rollout(overlap=overlap)
+    config.env_runners(num_env_runners=2)
+    return config
 
 
 def versions(algo: StarPO) -> set[int]:

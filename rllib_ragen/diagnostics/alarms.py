@@ -1,0 +1,51 @@
+"""Alarms: rules that are switched on, watched row by row, each told once when it begins to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+from rllib_ragen.config import AlarmMode, AlarmsSection
+from rllib_ragen.diagnostics.rules import RULES, Row
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """A rule that has begun to hold."""
+
+    iteration: int
+    alarm: str
+    """Name of the rule and of its switch."""
+    mode: AlarmMode
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.alarm.replace('_', ' ')} at iteration {self.iteration}: {self.message}"
+
+    def to_json(self) -> dict[str, str | int]:
+        """A row of alarms.jsonl."""
+        return asdict(self)
+
+
+class Alarms:
+    """The state of a run's alarms: a function of its rows alone, so feeding a run's rows again restores it."""
+
+    def __init__(self, section: AlarmsSection, rows: Iterable[Row] = ()) -> None:
+        """`rows`: of the run so far; what they set off has been told already."""
+        self._modes: dict[str, AlarmMode] = section.model_dump()
+        self._rows: list[Row] = list(rows)
+        self._holding = {name for name, mode in self._modes.items() if mode != "off" and RULES[name](self._rows)}
+
+    def feed(self, row: Row) -> list[Alarm]:
+        """Counts a training or evaluation row, as logged; the alarms that it sets off.
+
+        An alarm is not told again while its rule goes on to hold.
+        """
+        self._rows.append(row)
+        begun = []
+        for name, mode in self._modes.items():
+            message = "" if mode == "off" else RULES[name](self._rows)
+            if message and name not in self._holding:
+                begun.append(Alarm(row["iteration"], name, mode, message))
+            (self._holding.add if message else self._holding.discard)(name)
+        return begun

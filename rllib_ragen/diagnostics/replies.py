@@ -1,0 +1,45 @@
+"""Signs of degenerate replies, from their text and token ids alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rllib_ragen.diagnostics.thoughts import CLOSE, OPEN
+from rllib_ragen.types import IntArray, Trajectory
+
+_N = 4
+REPLY_METRICS = ("empty_thought_ratio", "repeated_ratio")
+
+
+def reply_statistics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Means over the turns of `trajectories`; NaN where there was none to look at.
+
+    empty_thought_ratio: of valid turns with both think tags, the share without a letter or digit between them.
+    repeated_ratio: mean over turns of the share of a reply's runs of 4 tokens that it has said before.
+    """
+    turns = [turn for trajectory in trajectories for turn in trajectory.turns]
+    thoughts = [thought for turn in turns if turn.valid and (thought := thought_text(turn.reply)) is not None]
+    repeated = [repeated_ratio(turn.reply_ids) for turn in turns if len(turn.reply_ids) > _N]
+    return {
+        "empty_thought_ratio": _mean([not any(map(str.isalnum, thought)) for thought in thoughts]),
+        "repeated_ratio": _mean(repeated),
+    }
+
+
+def thought_text(reply: str) -> str | None:
+    """What stands between the think tags; None if one of them is missing."""
+    _, opened, rest = reply.partition(OPEN)
+    thought, closed, _ = rest.partition(CLOSE)
+    return thought if opened and closed else None
+
+
+def repeated_ratio(token_ids: IntArray) -> float:
+    """Share of the runs of 4 tokens that occurred earlier in the sequence (of more than 4 tokens): `!!!!!!!!` → 0.8."""
+    runs = np.lib.stride_tricks.sliding_window_view(token_ids, _N)
+    return 1 - len({run.tobytes() for run in runs}) / len(runs)
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    return float(np.mean(numbers)) if numbers else float("nan")

@@ -1,0 +1,182 @@
+"""When training goes wrong: one function per sign, from the rows logged so far to a sentence, or to nothing.
+
+The signs of the Echo Trap come in an order (RAGEN, 2504.20073): reward spread and entropy fall first, the reward and
+the gradients break later, and that cannot be undone. A rule looks at all rows of the run, so it has no state of its
+own: a resumed run judges exactly as one that never stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Row = Mapping[str, Any]
+Rule = Callable[[Sequence[Row]], str]
+Series = npt.NDArray[np.float64]
+
+START, RECENT = 10, 5
+"""Iterations that say where a run began, and how many in a row must agree that something has changed."""
+COLLAPSED = 0.1
+"""Share of its start below which a spread or an entropy has collapsed."""
+SOLVED = 0.9
+"""Success from which equal rewards within a group are the goal, and no alarm."""
+SPIKE_WINDOW, SPIKE_Z, SPIKE_FACTOR = 20, 10.0, 4.0
+CLIFF_NOISE = 8.0
+"""Standard errors that a fall must exceed: windows by the hundred are compared with the best of them."""
+FAILED_VALIDATIONS, FAILED_SUCCESS = 5, 0.01
+EMPTY_UPDATES = 3
+DEGENERATE, DEGENERATE_RISE = 0.5, 0.25
+LONGER = 2.0
+_MAD_TO_STD = 1.4826
+
+
+def reward_std_collapse(rows: Sequence[Row]) -> str:
+    """10 iterations with an in-group reward std below 10 % of the first 10's mean, while success is below 90 %."""
+    stds = _series(rows, "group_reward_std")
+    success = _series(rows, "success")
+    if len(stds) < 2 * START or (len(success) and success[-START:].mean() >= SOLVED):
+        return ""
+    limit = COLLAPSED * stds[:START].mean()
+    if stds[-START:].max() >= limit:
+        return ""
+    return f"the in-group reward std has been below {limit:.3g} ({COLLAPSED:.0%} of its start) for {START} iterations"
+
+
+def entropy_collapse(rows: Sequence[Row]) -> str:
+    """5 iterations with an entropy below 10 % of the first 10's mean."""
+    entropies = _series(rows, "entropy")
+    if len(entropies) < START + RECENT:
+        return ""
+    limit = COLLAPSED * entropies[:START].mean()
+    if entropies[-RECENT:].max() >= limit:
+        return ""
+    return f"the entropy has been below {limit:.3g} nats ({COLLAPSED:.0%} of its start) for {RECENT} iterations"
+
+
+def gradient_spike(rows: Sequence[Row]) -> str:
+    """A gradient norm of robust z > 10 and > 4 times the median of the 20 (at least 10) before it."""
+    norms = _series(rows, "grad_norm")
+    if len(norms) <= START or not _is_last(rows, "grad_norm"):
+        return ""
+    before, norm = norms[-SPIKE_WINDOW - 1 : -1], norms[-1]
+    median = float(np.median(before))
+    std = _MAD_TO_STD * float(np.median(np.abs(before - median)))
+    if norm <= SPIKE_FACTOR * median or norm - median <= SPIKE_Z * std:
+        return ""
+    return f"the gradient norm is {norm:.3g}, against {median:.3g} (median of the {len(before)} iterations before)"
+
+
+def reward_cliff(rows: Sequence[Row]) -> str:
+    """The return's mean over 5 iterations has lost half of what it had gained, and more than noise explains."""
+    returns = _series(rows, "return_mean")
+    if len(returns) < START + RECENT:
+        return ""
+    means = np.convolve(returns, np.full(RECENT, 1 / RECENT), "valid")
+    first, best, now = means[0], means[:-RECENT].max(), means[-1]
+    noise = float(np.diff(returns).std(ddof=1)) / np.sqrt(2 * RECENT)
+    if best - now <= max(0.5 * (best - first), CLIFF_NOISE * noise, COLLAPSED * abs(best)):
+        return ""
+    return f"the return has fallen from {best:.3g} to {now:.3g} (means over {RECENT} iterations)"
+
+
+def validation_failure(rows: Sequence[Row]) -> str:
+    """5 validations in a row with a success below 1 %, sampled and greedy."""
+    success: dict[int, float] = {}
+    for row in rows:
+        if row.get("split") == "val":
+            success[row["iteration"]] = max(success.get(row["iteration"], 0.0), row["success"] or 0.0)
+    last = list(success.values())[-FAILED_VALIDATIONS:]
+    if len(last) < FAILED_VALIDATIONS or max(last) >= FAILED_SUCCESS:
+        return ""
+    return f"success was below {FAILED_SUCCESS:.0%} in {FAILED_VALIDATIONS} validations in a row"
+
+
+def empty_filter(rows: Sequence[Row]) -> str:
+    """3 batches in a row with nothing to learn from (credit.max_empty_updates of them end a run in any case)."""
+    empty = _series(rows, "empty_in_a_row")
+    if not len(empty) or empty[-1] < EMPTY_UPDATES:
+        return ""
+    return f"{empty[-1]:.0f} batches in a row had nothing to learn from"
+
+
+def non_finite(rows: Sequence[Row]) -> str:
+    """An optimiser step was skipped for its gradient, or a loss, entropy or gradient norm is no number."""
+    row = _last(rows)
+    if row.get("skipped_steps"):
+        return f"{row['skipped_steps']:.0f} optimiser step(s) were skipped: the gradient was not finite"
+    if row.get("num_trained_tokens"):
+        for name in ("policy_loss", "value_loss", "entropy", "grad_norm"):
+            if name in row and row[name] is None:
+                return f"{name} is not finite"
+    return ""
+
+
+def format_hacking(rows: Sequence[Row]) -> str:
+    """For 5 iterations half of the valid turns had an empty thought, and 25 points more than at the start.
+
+    The start is the best of the first 5 iterations, here and below: a run may go wrong within them.
+    """
+    return _degenerate(rows, "empty_thought_ratio", "of the valid replies have an empty thought")
+
+
+def repetition(rows: Sequence[Row]) -> str:
+    """For 5 iterations half of what replies say was said before in them, and 25 points more than at the start."""
+    return _degenerate(rows, "repeated_ratio", "of what a reply says was said before in it")
+
+
+def length_blowup(rows: Sequence[Row]) -> str:
+    """5 iterations with replies twice as long as at the start (the shortest of the first 5), and a return no better."""
+    lengths, returns = _series(rows, "reply_tokens_mean"), _series(rows, "return_mean")
+    if min(len(lengths), len(returns)) <= RECENT:
+        return ""
+    start = float(lengths[:RECENT].min())
+    if lengths[-RECENT:].min() < LONGER * start or np.median(returns[-RECENT:]) > np.median(returns[:RECENT]):
+        return ""
+    return f"replies are {lengths[-1]:.0f} tokens long, against {start:.0f} at the start, and the return is no better"
+
+
+def _degenerate(rows: Sequence[Row], name: str, what: str) -> str:
+    shares = _series(rows, name)
+    if len(shares) <= RECENT:
+        return ""
+    start, now = float(shares[:RECENT].min()), float(shares[-RECENT:].min())
+    if now < max(DEGENERATE, start + DEGENERATE_RISE):
+        return ""
+    return f"{now:.0%} {what}, against {start:.0%} at the start"
+
+
+def _series(rows: Sequence[Row], name: str) -> Series:
+    """The metric in the training rows that have it, in order."""
+    found = [row[name] for row in rows if "split" not in row and row.get(name) is not None]
+    return np.array(found, np.float64)
+
+
+def _last(rows: Sequence[Row]) -> Row:
+    """The newest training row."""
+    return next((row for row in reversed(rows) if "split" not in row), {})
+
+
+def _is_last(rows: Sequence[Row], name: str) -> bool:
+    """Whether the newest training row has the metric."""
+    return _last(rows).get(name) is not None
+
+
+RULES: dict[str, Rule] = {
+    rule.__name__: rule
+    for rule in (
+        reward_std_collapse,
+        entropy_collapse,
+        gradient_spike,
+        reward_cliff,
+        validation_failure,
+        empty_filter,
+        non_finite,
+        format_hacking,
+        repetition,
+        length_blowup,
+    )
+}
+"""By the names of AlarmsSection's switches."""

@@ -1,0 +1,72 @@
+"""Writes the report of one run, or of several side by side: `python -m rllib_ragen.report results/RUN`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rllib_ragen.cli import Parser
+from rllib_ragen.config_checks import ConfigError
+
+BAD_INPUT = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; its exit code: 0 done, 2 bad input."""
+    options = parse(arguments)
+    try:
+        print(f"report  {write_report(options.runs, options.out, options.max_trajectories)}")
+    except ConfigError as error:
+        print(f"rllib_ragen: {error}", file=sys.stderr)
+        return BAD_INPUT
+    return 0
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = Parser(
+        prog="python -m rllib_ragen.report",
+        description="One HTML page of run folders: curves, regimes, alarms, times, trajectories. Runs that differ in"
+        " their seed only are drawn as one curve with its spread.",
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=26, width=140),
+        allow_abbrev=False,
+    )
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folder; may still be training")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="page to write [RUN/report.html of the first run]")
+    parser.add_argument(
+        "--max-trajectories", type=int, default=600, metavar="N", help="trajectories of each run in the page [600]"
+    )
+    return parser.parse_args(arguments)
+
+
+def write_report(paths: Sequence[Path], out: Path | None, max_trajectories: int) -> Path:
+    """Writes the page of the runs in `paths`; where it is.
+
+    Raises:
+        ConfigError: no run folder, twice the same, a file that cannot be written, or no matplotlib.
+    """
+    if max_trajectories < 1:
+        raise ConfigError(f"--max-trajectories must be an integer ≥ 1, got {max_trajectories}")
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise ConfigError("the same run folder is given twice")
+    for package in ("matplotlib", "jinja2"):
+        if importlib.util.find_spec(package) is None:
+            raise ConfigError(f"the report needs {package}: pip install 'rllib-ragen[report]'")
+    from rllib_ragen.report.data import read_run
+    from rllib_ragen.report.render import render
+
+    runs = [read_run(path) for path in paths]
+    target = out or paths[0] / "report.html"
+    page = render(runs, max_trajectories)
+    try:
+        target.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--out: cannot write {target}: {error.strerror}") from None
+    return target
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""What run folders hold, read for a report; a run that is still going on may be read too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from envs.baselines import Baselines
+from rllib_ragen.config import RunConfig
+from rllib_ragen.config_checks import ConfigError
+from rllib_ragen.config_load import flatten
+from rllib_ragen.results import Evaluation, find_baselines
+from rllib_ragen.run_folder import RunFolder
+
+Row = dict[str, Any]
+Series = npt.NDArray[np.float64]
+_OF_ONE_RUN = {
+    *("seed", "name", "results_dir", "iterations", "time_limit_s"),
+    *("checkpoint_interval", "keep_checkpoints", "learner.torch_threads"),
+}
+_WATCHING = ("eval.", "diagnostics.", "alarms.")
+"""Keys, and beginnings of keys, in which runs of one group may differ: they do not change what is learnt."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run folder."""
+
+    folder: RunFolder
+    config: RunConfig
+    rows: list[Row]
+    """Training rows of progress.jsonl."""
+    evaluations: list[Evaluation]
+    alarms: list[Row]
+    trajectories: list[Row]
+    versions: Row
+    baselines: Baselines | None
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return self.folder.path.resolve().name
+
+    def series(self, metric: str) -> tuple[Series, Series]:
+        """(iterations, values) of a training metric, where it was measured."""
+        found = [(row["iteration"], row[metric]) for row in self.rows if row.get(metric) is not None]
+        points = np.array(found, np.float64).reshape(-1, 2)
+        return points[:, 0], points[:, 1]
+
+    def success(self, split: str, greedy: bool) -> tuple[Series, Series]:
+        """(iterations, success in percent) of evaluations on a split."""
+        found = {e.iteration: 100 * e.success for e in self.evaluations if (e.split, e.greedy) == (split, greedy)}
+        points = np.array(sorted(found.items()), np.float64).reshape(-1, 2)
+        return points[:, 0], points[:, 1]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in nothing but their seed."""
+
+    label: str
+    """What sets it apart from the other groups; the run's name if there is one group only."""
+    runs: list[Run]
+
+
+def read_run(path: Path) -> Run:
+    """The run in `path`.
+
+    Raises:
+        ConfigError: no run folder, or nothing has been logged in it yet.
+    """
+    folder = RunFolder.open(path)
+    rows = _read_jsonl(path / "progress.jsonl")
+    if not rows:
+        raise ConfigError(f"{path} has no row in progress.jsonl yet: the run has to finish an iteration first")
+    versions = path / "versions.json"
+    config = folder.config()
+    return Run(
+        folder=folder,
+        config=config,
+        rows=[row for row in rows if "split" not in row],
+        evaluations=[Evaluation.from_row(row) for row in rows if "split" in row],
+        alarms=_read_jsonl(path / "alarms.jsonl"),
+        trajectories=_read_jsonl(path / "trajectories.jsonl"),
+        versions=json.loads(versions.read_text(encoding="utf-8")) if versions.is_file() else {},
+        baselines=find_baselines(config),
+    )
+
+
+def group_runs(runs: Sequence[Run]) -> list[Group]:
+    """Runs of the same config but for the seed together, in order of first appearance."""
+    settings = [
+        {key: value for key, value in one.items() if key not in _OF_ONE_RUN and not key.startswith(_WATCHING)}
+        for one in (flatten(run.config.model_dump(mode="json")) for run in runs)
+    ]
+    keys = [json.dumps(setting, sort_keys=True) for setting in settings]
+    differing = sorted({key for s in settings for key in s if any(other.get(key) != s[key] for other in settings)})
+    groups = []
+    for key in dict.fromkeys(keys):
+        members = [run for run, own in zip(runs, keys, strict=True) if own == key]
+        setting = settings[keys.index(key)]
+        label = ", ".join(f"{name.split('.')[-1]}={setting.get(name)}" for name in differing)
+        groups.append(Group(label or (members[0].name if len(members) == 1 else members[0].config.env.name), members))
+    return groups
+
+
+def aligned(curves: Sequence[tuple[Series, Series]]) -> tuple[Series, Series, Series]:
+    """(x, mean, std over curves, ddof = 1) at the x that all curves have; std is 0 for a single curve."""
+    common = np.array(sorted(set.intersection(*[set(x.tolist()) for x, _ in curves])))
+    if not len(common):
+        return common, common, common
+    stacked = np.stack([y[np.searchsorted(x, common)] for x, y in curves])
+    spread = stacked.std(0, ddof=1) if len(curves) > 1 else np.zeros(len(common))
+    return common, stacked.mean(0), spread
+
+
+def _read_jsonl(path: Path) -> list[Row]:
+    """The rows of a file, none if there is no file; a last line that is still being written is left out."""
+    if not path.is_file():
+        return []
+    rows = []
+    for line in path.open(encoding="utf-8"):  # splitlines() would also split at a reply's U+2028
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return rows

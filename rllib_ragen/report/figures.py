@@ -1,0 +1,179 @@
+"""Which charts a report has, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rllib_ragen.diagnostics.information import Regime
+from rllib_ragen.diagnostics.probe import SAMPLES
+from rllib_ragen.report.charts import Line, line_chart, map_chart, stacked_chart, timeline_chart
+from rllib_ragen.report.data import Group, Run, Series, aligned
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with its title."""
+
+    title: str
+    svg: str
+    note: str = ""
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class _Curves:
+    """A chart of training metrics, one line style per metric and one colour per group."""
+
+    title: str
+    unit: str
+    metrics: dict[str, str]
+    """Metric → its label."""
+    note: str = ""
+    markers: bool = False
+
+
+LEARNING = (
+    _Curves("Return", "return", {"return_mean": ""}, "Mean over the trajectories of an iteration, penalties included."),
+    _Curves("Reward spread in groups", "std", {"group_reward_std": "all", "group_reward_std_kept": "kept"}),
+    _Curves("Groups", "groups", {"kept_groups": "kept", "zero_spread_groups": "without spread"}),
+    _Curves("Entropy", "nats per token", {"entropy": ""}),
+    _Curves("Gradient norm, before clipping", "norm", {"grad_norm": ""}),
+    _Curves("Clipped tokens", "share", {"clip_fraction": ""}),
+    _Curves("Sampler against learner", "nats", {"logprob_gap_mean": "mean", "logprob_gap_max": "max"}),
+)
+REPLIES = (
+    _Curves("Reply length", "tokens", {"reply_tokens_mean": ""}),
+    _Curves("Turns and actions", "count", {"turns_mean": "turns an episode", "actions_mean": "actions a turn"}),
+    _Curves("Valid turns", "share", {"valid_ratio": "valid turns", "finished_ratio": "episodes ended by the task"}),
+    _Curves("Degenerate replies", "share", {"empty_thought_ratio": "empty thoughts", "repeated_ratio": "repeated"}),
+)
+INFORMATION = (
+    _Curves("Entropies of reasoning, first turns", "nats per token",
+            {"first_turn_conditional_entropy_token": "H(Z|X)", "first_turn_marginal_entropy_token": "H(Z)"},
+            markers=True),
+    _Curves("Information in reasoning", "nats per thought",
+            {"first_turn_mutual_information_seq": "first turns", "any_turn_mutual_information_seq": "any turns"},
+            markers=True),
+    _Curves("Prompts recognised by their thoughts", "share, first of all",
+            {"first_turn_retrieval_1": "first turns", "any_turn_retrieval_1": "any turns",
+             "first_turn_retrieval_chance_1": "chance, first turns"},
+            markers=True),
+    _Curves("Information, z-score", "running std of H(Z)",
+            {"first_turn_information_z_ema_token": "first turns", "any_turn_information_z_ema_token": "any turns"},
+            "Of these numbers the one that went most closely with the reward in RAGEN-2.", markers=True),
+)  # fmt: skip
+THROUGHPUT = (_Curves("Throughput", "reply tokens per s", {"reply_tokens_per_s": ""}),)
+
+
+def success_figure(groups: Sequence[Group]) -> Figure | None:
+    """Validation success by group and way of decoding, with floor and ceiling; None without a validation."""
+    lines = []
+    for colour, group in enumerate(groups):
+        for style, (greedy, way) in enumerate([(False, "T = 1"), (True, "greedy")]):
+            curves = [curve for run in group.runs if len((curve := run.success("val", greedy))[0])]
+            if curves:
+                lines.append(Line(way if colour == 0 else "", colour, style, curves, aligned(curves)))
+    if not lines:
+        return None
+    note = "Validation instances, never trained on. Band: ± std over the runs of a group (seeds), not over instances."
+    return Figure("Success", line_chart(lines, references(groups), "%", markers=True), note)
+
+
+def training_success_figure(groups: Sequence[Group]) -> Figure | None:
+    """Success of what was sampled for training."""
+    lines = _lines(groups, {"success": ""}, scale=100)
+    note = "Training rollouts, T as configured."
+    return Figure("Success while training", line_chart(lines, references(groups), "%"), note) if lines else None
+
+
+def curve_figures(groups: Sequence[Group], wanted: Sequence[_Curves]) -> list[Figure]:
+    """One chart for each of `wanted` that was measured at all."""
+    found = [(curves, _lines(groups, curves.metrics)) for curves in wanted]
+    return [
+        Figure(curves.title, line_chart(lines, {}, curves.unit, markers=curves.markers), curves.note)
+        for curves, lines in found
+        if lines
+    ]
+
+
+def regime_figures(groups: Sequence[Group]) -> list[Figure]:
+    """Where each run is between template collapse and diverse reasoning, for both samples of turns."""
+    section = groups[0].runs[0].config.diagnostics
+    corners = [Regime.DIVERSE_REASONING, Regime.TEMPLATE_COLLAPSE, Regime.COMPRESSED_REASONING]
+    names = [regime.label for regime in (*corners, Regime.LOW_ENTROPY_COLLAPSE)]
+    figures = []
+    for sample in SAMPLES:
+        points = {}
+        for colour, group in enumerate(groups):
+            for run in group.runs:
+                (at, x), (also, y) = (run.series(f"{sample}_{n}") for n in _MAP_METRICS)
+                both = np.intersect1d(at, also)
+                if len(both):
+                    points[run.name] = (colour, x[np.isin(at, both)], y[np.isin(also, both)])
+        if points:
+            svg = map_chart(points, section.high_entropy, section.high_information, names)
+            note = "Each dot is one measurement, later ones darker. Dashed: where high begins."
+            figures.append(Figure(f"Regime, {sample.replace('_', ' ')}s", svg, note))
+    return figures
+
+
+_PARTS = ("update", "diagnostics", "sync")
+_MAP_METRICS = ("conditional_entropy_token", "information_share")
+
+
+def alarm_figure(groups: Sequence[Group]) -> Figure | None:
+    """When alarms went off; None if none did."""
+    events = [
+        (str(alarm["alarm"]), str(alarm["mode"]), int(alarm["iteration"]), colour)
+        for colour, group in enumerate(groups)
+        for run in group.runs
+        for alarm in run.alarms
+    ]
+    last = max((row["iteration"] for group in groups for run in group.runs for row in run.rows), default=1)
+    return Figure("Alarms", timeline_chart(events, last), wide=True) if events else None
+
+
+def timing_figures(groups: Sequence[Group]) -> list[Figure]:
+    """What the time of an iteration goes into, one chart per group (its first run)."""
+    figures = []
+    for group in groups:
+        x, layers = _times(group.runs[0])
+        if len(x):
+            title = "Time of an iteration" + (f", {group.label}" if len(groups) > 1 else "")
+            figures.append(Figure(title, stacked_chart(x, layers, "s")))
+    return figures
+
+
+def references(groups: Sequence[Group]) -> dict[str, float]:
+    """Floor and ceiling in percent, if all runs have the same."""
+    found = {_scale(run) for group in groups for run in group.runs}
+    only = found.pop()
+    return {} if found or only is None else dict(zip(("random", "best blind plan", "best possible"), only, strict=True))
+
+
+def _scale(run: Run) -> tuple[float, float, float] | None:
+    known = run.baselines
+    return None if known is None else (100 * known.random, 100 * known.blind, 100 * known.best)
+
+
+def _lines(groups: Sequence[Group], metrics: dict[str, str], scale: float = 1) -> list[Line]:
+    lines = []
+    for colour, group in enumerate(groups):
+        for style, (metric, label) in enumerate(metrics.items()):
+            curves = [(x, scale * y) for run in group.runs for x, y in [run.series(metric)] if len(x)]
+            if curves:
+                # The page's colour key tells groups apart: one entry per metric is enough.
+                lines.append(Line(label if colour == 0 else "", colour, style, curves, aligned(curves)))
+    return lines
+
+
+def _times(run: Run) -> tuple[Series, dict[str, Series]]:
+    rows = [row for row in run.rows if row.get("time_rollout_s") is not None]
+    # Rollouts beside the update take no time of their own; what is left of them is the wait.
+    beside = any(row.get("time_wait_s") is not None for row in rows)
+    parts = ["wait" if beside else "rollout", *_PARTS]
+    layers = {part: np.array([row.get(f"time_{part}_s") or 0.0 for row in rows]) for part in parts}
+    return np.array([row["iteration"] for row in rows], np.float64), layers

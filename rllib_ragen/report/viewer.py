@@ -1,0 +1,103 @@
+"""Stored trajectories as data for the page's viewer: per turn state, thought, actions, reward, and every token."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tokenizers import Tokenizer
+from tokenizers.decoders import DecodeStream
+
+from envs.reply import parse_reply
+from rllib_ragen.models.folder import model_folder
+from rllib_ragen.report.data import Row, Run
+
+Pieces = Callable[[Sequence[int]], list[str]]
+"""The text of each token; joined, the text of all."""
+
+
+def viewer_data(runs: Sequence[Run], max_trajectories: int) -> list[dict[str, Any]]:
+    """One entry per run: name, its trajectories, how many more are in its folder, whether tokens could be told."""
+    return [_of_run(run, max_trajectories) for run in runs]
+
+
+def to_script_json(data: Any) -> str:
+    """JSON that may stand in a `<script>` element whatever it holds: nothing in it can end the element."""
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def chosen(trajectories: Sequence[Row], most: int) -> list[Row]:
+    """All trajectories of as many iterations as `most` allows, spread evenly from the first to the last."""
+    by_iteration: dict[int, list[Row]] = {}
+    for trajectory in trajectories:
+        by_iteration.setdefault(trajectory["iteration"], []).append(trajectory)
+    iterations = list(by_iteration)
+    count = len(iterations)
+    while count > 1 and sum(len(by_iteration[i]) for i in _evenly(iterations, count)) > most:
+        count -= 1
+    return [trajectory for i in _evenly(iterations, count) for trajectory in by_iteration[i]]
+
+
+def token_pieces(run: Run) -> Pieces | None:
+    """How the run's tokenizer cuts text; None if none of its model folders is there any more."""
+    folders = [run.folder.export, *(state.path / "default_policy" / "policy" for state in run.folder.checkpoints())]
+    for folder in [*folders, model_folder(run.config.model.path)]:
+        if (folder / "tokenizer.json").is_file():
+            tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+            return lambda ids: _pieces(tokenizer, ids)
+    return None
+
+
+def _of_run(run: Run, most: int) -> dict[str, Any]:
+    pieces = token_pieces(run)
+    kept = chosen(run.trajectories, most)
+    return {
+        "name": run.name,
+        "left_out": len(run.trajectories) - len(kept),
+        "has_tokens": pieces is not None,
+        "trajectories": [_trajectory(record, run.config.env.think, pieces) for record in kept],
+    }
+
+
+def _trajectory(record: Row, think: bool, pieces: Pieces | None) -> dict[str, Any]:
+    return {
+        "iteration": record["iteration"],
+        "group": str(record["group_id"]),
+        "member": record.get("member", 0),
+        "return": record["return"],
+        "success": record["success"],
+        "stop": record["stop_reason"],
+        "error": record["error"],
+        "turns": [_turn(turn, think, pieces) for turn in record["turns"]],
+    }
+
+
+def _turn(turn: Row, think: bool, pieces: Pieces | None) -> dict[str, Any]:
+    reply = parse_reply(turn["reply"], think=think)
+    return {
+        "state": turn["prompt"],
+        "reply": turn["reply"],
+        "well_formed": reply.well_formed,
+        "thought": reply.thought,
+        "actions": list(reply.actions),
+        "num_run": turn["num_actions"],
+        "valid": turn["valid"],
+        "reward": turn["reward"],
+        "tokens": pieces(turn["reply_ids"]) if pieces else [],
+        "logprobs": [round(value, 3) for value in turn["logprobs"]],
+        "advantages": turn.get("advantages", []),
+    }
+
+
+def _pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+    """A character that takes several tokens stands at the last of them."""
+    stream = DecodeStream(skip_special_tokens=False)
+    return [stream.step(tokenizer, token) or "" for token in ids]
+
+
+def _evenly(items: Sequence[int], count: int) -> list[int]:
+    if count >= len(items):
+        return list(items)
+    return [items[round(k * (len(items) - 1) / max(1, count - 1))] for k in range(count)]
