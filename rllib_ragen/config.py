@@ -215,6 +215,7 @@ class AlarmsSection(Section):
     format_hacking: AlarmMode = Field("warn", description="well-formed replies whose thought is empty")
     repetition: AlarmMode = Field("warn", description="replies say the same over and over")
     length_blowup: AlarmMode = Field("warn", description="replies have become much longer")
+    sampler_gap: AlarmMode = Field("warn", description="sampler and learner disagree about log-probs")
 
     @field_validator("*", mode="before")
     @classmethod

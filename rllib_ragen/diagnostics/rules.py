@@ -30,6 +30,8 @@ FAILED_VALIDATIONS, FAILED_SUCCESS = 5, 0.01
 EMPTY_UPDATES = 3
 DEGENERATE, DEGENERATE_RISE = 0.5, 0.25
 LONGER = 2.0
+SAMPLER_GAP = 0.01
+"""Nats per token: a bfloat16 sampler stays below a hundredth of it, a wrong temperature or stale weights do not."""
 _MAD_TO_STD = 1.4826
 
 
@@ -138,6 +140,15 @@ def length_blowup(rows: Sequence[Row]) -> str:
     return f"replies are {lengths[-1]:.0f} tokens long, against {start:.0f} at the start, and the return is no better"
 
 
+def sampler_gap(rows: Sequence[Row]) -> str:
+    """5 on-policy iterations in which sampler and learner differ by more than 0.01 nats per token (k3)."""
+    on_policy = [row for row in rows if row.get("policy_lag") == 0]
+    gaps = _series(on_policy, "logprob_gap_k3")
+    if len(gaps) < RECENT or gaps[-RECENT:].min() < SAMPLER_GAP:
+        return ""
+    return f"sampler and learner differ by {gaps[-1]:.3g} nats per token: what is trained is not what sampled"
+
+
 def _degenerate(rows: Sequence[Row], name: str, what: str) -> str:
     shares = _series(rows, name)
     if len(shares) <= RECENT:
@@ -177,6 +188,7 @@ RULES: dict[str, Rule] = {
         format_hacking,
         repetition,
         length_blowup,
+        sampler_gap,
     )
 }
 """By the names of AlarmsSection's switches."""

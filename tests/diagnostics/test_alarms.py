@@ -31,6 +31,8 @@ HEALTHY = {
     "num_trained_tokens": 5000.0,
     "policy_loss": 0.01,
     "value_loss": 0.0,
+    "logprob_gap_k3": 5e-5,
+    "policy_lag": 0.0,
 }
 REAL_RUNS = [json.loads(line) for line in Path(__file__).with_name("real_runs.jsonl").read_text().splitlines()]
 
@@ -72,6 +74,7 @@ def test_there_is_a_switch_for_every_rule_and_a_rule_for_every_switch() -> None:
         ("format_hacking", 25, series(empty_thought_ratio=[0.1] * 20 + [0.8] * 8)),
         ("repetition", 25, series(repeated_ratio=[0.05] * 20 + [0.95] * 8)),
         ("length_blowup", 25, series(reply_tokens_mean=[20.0] * 20 + [70.0] * 8)),
+        ("sampler_gap", 9, series(logprob_gap_k3=[1e-5] * 4 + [0.02] * 8)),
     ],
 )  # fmt: skip
 def test_an_alarm_fires_once_where_it_must(alarm: str, at: int, rows: list[Row]) -> None:
@@ -131,6 +134,10 @@ def test_off_is_understood_from_yaml_and_the_command_line() -> None:
 def test_a_solved_task_is_no_reward_std_collapse() -> None:
     rows = series(group_reward_std=[3.0] * 25 + [0.1] * 15, success=[0.4] * 20 + [0.98] * 20)
     assert fired(rows) == []
+
+
+def test_a_gap_of_rollouts_one_step_off_is_no_alarm() -> None:
+    assert fired(series(logprob_gap_k3=[0.05] * 10, policy_lag=[1.0] * 10)) == []
 
 
 def test_longer_replies_that_pay_are_no_blowup() -> None:
