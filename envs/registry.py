@@ -41,8 +41,9 @@ def check_env_name(name: str) -> str:
 
 
 def task_settings(name: str) -> list[str]:
-    """Names of the settings that `make_task` takes for `name`."""
-    return list(inspect.signature(gym.envs.registration.load_env_creator(_TASKS[check_env_name(name)])).parameters)
+    """Names of the settings that `make_task` takes for `name`, beside Gymnasium's render_mode."""
+    task = gym.envs.registration.load_env_creator(_TASKS[check_env_name(name)])
+    return [name for name in inspect.signature(task).parameters if name != "render_mode"]
 
 
 def make_task(name: str, **settings: Any) -> TextTask[Any]:
@@ -50,8 +51,8 @@ def make_task(name: str, **settings: Any) -> TextTask[Any]:
     short = check_env_name(name)
     allowed = task_settings(short)
     for key in settings:
-        if key not in allowed:
-            raise ValueError(f"{short} has no setting {key!r}; allowed: {', '.join(allowed)}")
+        if key not in (*allowed, "render_mode"):
+            raise ValueError(f"{short}: unknown setting {key!r}; allowed: {', '.join(allowed)}")
     try:
         env = gym.make(gym_id(short), disable_env_checker=True, **settings).unwrapped
     except TypeError as error:

@@ -38,7 +38,7 @@ CONFIGS: dict[str, PretrainedConfig] = {
 def make_module(folder: Path, config: PretrainedConfig, **settings: Any) -> LLMRLModule:
     torch.manual_seed(3)
     AutoModelForCausalLM.from_config(config).save_pretrained(folder)
-    defaults = {"dtype": "float32", "temperature": 0.7, "value_head": False, "grouped_attention": True}
+    defaults = {"dtype": "float32", "temperature": 0.7, "lora": None, "value_head": False, "grouped_attention": True}
     model_config = {"path": str(folder), **defaults, **settings}
     spec = RLModuleSpec(LLMRLModule, AnyText(10), AnyText(10), inference_only=False, model_config=model_config)
     module = spec.build()

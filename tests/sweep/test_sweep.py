@@ -9,13 +9,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import optuna
 import psutil
 import pytest
-import ray
 import yaml
 
 from rllib_ragen.run import main as run
@@ -50,7 +50,7 @@ def command(
     *arguments: object, act: Callable[[str, int], None] | None = None, address: str = ""
 ) -> tuple[int, list[str]]:
     """(exit code, lines) of a sweep, on the Ray at `address` if given; `act` sees each line and the process id."""
-    environment = os.environ | ({"RAY_ADDRESS": address} if address else {})
+    environment = os.environ | ({"RAY_ADDRESS": address, "RAY_AUTH_MODE": "token"} if address else {})
     process = subprocess.Popen(
         [sys.executable, "-m", "rllib_ragen.sweep", *map(str, arguments)],
         cwd=TOP, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
@@ -62,6 +62,22 @@ def command(
         if act is not None:
             act(line, process.pid)
     return process.wait(), lines
+
+
+@contextmanager
+def ray_of(cpus: int) -> Iterator[str]:
+    """The address of a Ray with so many CPUs, in a process of its own: this one may have another."""
+    start = f"import ray, sys; ray.init('local', num_cpus={cpus}, include_dashboard=False, log_to_driver=False)"
+    tell = "print(ray.get_runtime_context().gcs_address, flush=True); sys.stdin.read()"
+    head = subprocess.Popen(
+        [sys.executable, "-c", f"{start}; {tell}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert head.stdin is not None and head.stdout is not None
+    try:
+        yield head.stdout.readline().strip()
+    finally:
+        head.stdin.close()
+        head.wait()
 
 
 def at_first(text: str, act: Callable[[int], None]) -> Callable[[str, int], None]:
@@ -156,11 +172,8 @@ def test_runs_with_a_runner_each_queue_for_both_of_their_cpus(tmp_path: Path, cp
     file.write_text(
         yaml.safe_dump({**SWEEP, "base": {**SWEEP["base"], "rollout": rollout}, "space": space, "trials": 2})
     )
-    context = ray.init("local", num_cpus=cpus, include_dashboard=False, log_to_driver=False)
-    try:
-        code, lines = command(file, "--results-dir", tmp_path, address=context.address_info["address"])
-    finally:
-        ray.shutdown()
+    with ray_of(cpus) as address:
+        code, lines = command(file, "--results-dir", tmp_path, address=address)
     assert code == 0, "\n".join(lines)
     assert sum(line.endswith("done") for line in lines) == 2
     assert most_at_once(lines) == at_once
