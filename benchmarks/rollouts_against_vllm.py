@@ -4,7 +4,9 @@
 
 raw     Our rollouts play Sokoban with the embedded model: environments, parsing, tokenisation and all. `LLM.generate`
         then gets the very prompts, seeds and limits of all those turns in one call, so it may batch what the game
-        keeps apart, and makes the same tokens. Both with the same cap on requests in flight, prefix cache on.
+        keeps apart, and makes the same tokens. Both with the same cap on requests in flight, prefix cache on. With
+        `--rounds 1` every environment plays one episode, so the last ones decode nearly alone; with more, a free slot
+        is taken by the next episode.
 locked  Our rollouts with replies of uneven length, against the same episodes when every turn waits for the slowest
         reply of all. Lengths are `spread` (log-uniform between 8 and 256 tokens) or `tailed` (16, and 256 for one reply
         in ten).
@@ -107,8 +109,8 @@ def start_raw(rows: int) -> None:
     )
 
 
-def play(count: int, lengths: str = "", locked: bool = False) -> tuple[Timed, list[Trajectory]]:
-    """`count` episodes; the model decides how long replies are unless `lengths` does."""
+def play(count: int, rows: int, lengths: str = "", locked: bool = False) -> tuple[Timed, list[Trajectory]]:
+    """`count` episodes, `rows` in flight; the model decides how long replies are unless `lengths` does."""
     engine: Engine = _state["engine"]
     engine.reset()
     chat = _state.setdefault("chat", ChatFormat.from_folder(TINY))
@@ -124,7 +126,7 @@ def play(count: int, lengths: str = "", locked: bool = False) -> tuple[Timed, li
                 make_env=lambda: make_text_env("sokoban", {"observation": "both"}, {"prompt_style": "brief"}),
                 sampling=Sampling(MAX_REPLY, chat.stop_token_ids),
                 max_context_tokens=engine.max_context,
-                max_concurrent=count,
+                max_concurrent=rows,
             )
         )
         return float(sum(trajectory.num_reply_tokens for trajectory in trajectories))
@@ -136,7 +138,7 @@ def play(count: int, lengths: str = "", locked: bool = False) -> tuple[Timed, li
 
 def play_uneven(count: int, lengths: str, locked: bool) -> Timed:
     """Without the trajectories, which need not travel."""
-    return play(count, lengths, locked)[0]
+    return play(count, count, lengths, locked)[0]
 
 
 def episode_specs(count: int) -> list[EpisodeSpec]:
@@ -169,17 +171,19 @@ def generate_raw(requests: Sequence[Request]) -> Timed:
     return timed(lambda: float(sum(len(o.outputs[0].token_ids) for o in llm.generate(prompts, params, use_tqdm=False))))
 
 
-def against_raw(ours: Worker, raw: Worker, count: int, repeats: int) -> dict[str, Any]:
-    """Generated tokens per second at `count` environments."""
-    ours.call(start_ours, count, MAX_CONTEXT)
-    raw.call(start_raw, count)
-    first, trajectories = ours.call(play, count)
+def against_raw(ours: Worker, raw: Worker, rows: int, rounds: int, repeats: int) -> dict[str, Any]:
+    """Generated tokens per second at `rows` environments that play `rounds` episodes each."""
+    ours.call(start_ours, rows, MAX_CONTEXT)
+    raw.call(start_raw, rows)
+    count = rows * rounds
+    first, trajectories = ours.call(play, count, rows)
     requests = requests_of(trajectories)
     found = interleaved(
-        {"ours": lambda: ours.call(play, count)[0], "raw": lambda: raw.call(generate_raw, requests)}, repeats
+        {"ours": lambda: ours.call(play, count, rows)[0], "raw": lambda: raw.call(generate_raw, requests)}, repeats
     )
     assert {one.amount for runs in found.values() for one in runs} == {first.amount}, "not the same tokens"
-    return {"what": "raw", "environments": count, "tokens": first.amount, **summary(found, "ours", "raw")}
+    row = {"what": "raw", "environments": rows, "rounds": rounds, "tokens": first.amount}
+    return row | summary(found, "ours", "raw")
 
 
 def against_locked(ours: Worker, count: int, lengths: str, repeats: int) -> dict[str, Any]:
@@ -199,16 +203,19 @@ def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--environments", type=int, nargs="+", default=[64, 256], help="episodes in flight")
+    parser.add_argument("--rounds", type=int, nargs="+", default=[1, 4], help="episodes of each environment")
+    parser.add_argument("--lengths", nargs="*", choices=list(LENGTHS), default=list(LENGTHS), help="uneven replies")
     parser.add_argument("--repeats", type=int, default=5, help="interleaved repeats after a warm-up")
     parser.add_argument("--out", type=Path, help="JSON file")
     args = parser.parse_args()
     rows = []
     with worker() as ours, worker() as raw:
         for count in args.environments:
-            rows.append(against_raw(ours, raw, count, args.repeats))
-            print(json.dumps(rows[-1]), flush=True)
+            for rounds in args.rounds:
+                rows.append(against_raw(ours, raw, count, rounds, args.repeats))
+                print(json.dumps(rows[-1]), flush=True)
             ours.call(start_ours, count, 2048)
-            for lengths in LENGTHS:
+            for lengths in args.lengths:
                 rows.append(against_locked(ours, count, lengths, args.repeats))
                 print(json.dumps(rows[-1]), flush=True)
     if args.out:

@@ -90,7 +90,8 @@ class TextEnv(gym.Env[str, str]):
         super().reset(seed=seed)
         _, task_info = self.task.reset(seed=seed, options=options)
         self.turn, self.actions_taken, self._done = 1, 0, False
-        return self._prompt(), {**task_info, "success": False, "stop_reason": "", "state": self.task.describe()}
+        state = self.task.describe()
+        return self._prompt(state), {**task_info, "success": False, "stop_reason": "", "state": state}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Plays one turn with the reply `action`. Raises gym.error.ResetNeeded after the end."""
@@ -108,6 +109,7 @@ class TextEnv(gym.Env[str, str]):
         else:
             stop_reason = ("max_turns" if out_of_turns else "max_actions") if truncated else ""
         self.turn += 1
+        state = self.task.describe()
         info = {
             "success": self.task.success,
             "valid": bool(run),
@@ -116,10 +118,10 @@ class TextEnv(gym.Env[str, str]):
             "dropped": dropped,
             "thought": reply.thought,
             "stop_reason": stop_reason,
-            "state": self.task.describe(),
+            "state": state,
         }
         feedback = _feedback(reward, run, dropped)
-        observation = f"{feedback}\n{self.task.describe()}" if self._done else f"{feedback}\n{self._prompt()}"
+        observation = f"{feedback}\n{state if self._done else self._prompt(state)}"
         return observation, float(reward), terminated, truncated, info
 
     def render(self) -> str:  # type: ignore[override]
@@ -147,8 +149,8 @@ class TextEnv(gym.Env[str, str]):
             run.append(name)
         return run, dropped, reward, terminated
 
-    def _prompt(self) -> str:
-        return f"Turn {self.turn}, {self.actions_left} actions left\n{self.task.describe()}"
+    def _prompt(self, state: str) -> str:
+        return f"Turn {self.turn}, {self.actions_left} actions left\n{state}"
 
 
 def _feedback(reward: float, run: list[str], dropped: list[str]) -> str:
