@@ -15,28 +15,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
+from benchmarks.learner_speed import write_smol
 from benchmarks.side_by_side import Timed, interleaved, summary, timed, worker
 
 _state: dict[str, Any] = {}
 DTYPES: dict[str, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-
-
-def save_model(folder: str) -> None:
-    """A random Llama of 135M parameters with tied embeddings."""
-    config = LlamaConfig(
-        vocab_size=49152,
-        hidden_size=576,
-        intermediate_size=1536,
-        num_hidden_layers=30,
-        num_attention_heads=9,
-        num_key_value_heads=3,
-        max_position_embeddings=2048,
-        tie_word_embeddings=True,
-    )
-    torch.manual_seed(0)
-    LlamaForCausalLM(config).save_pretrained(folder)
 
 
 def start(folder: str, dtype: Literal["float32", "bfloat16"]) -> None:
@@ -81,7 +66,7 @@ def main() -> None:
     args = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as folder, worker() as process:
-        save_model(folder)
+        write_smol(Path(folder))
         for dtype in DTYPES:
             process.call(start, folder, dtype)
             ways = {"ours": lambda: process.call(load), "copy": lambda: process.call(copy)}

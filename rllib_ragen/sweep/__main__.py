@@ -66,7 +66,7 @@ def plan(options: argparse.Namespace) -> tuple[SweepSpec, Path]:
     if find_spec("matplotlib") is None or find_spec("jinja2") is None:
         raise ConfigError("a sweep's report needs matplotlib and jinja2 (pip install 'rllib_ragen[report]')")
     check_writable(options.results_dir)
-    preflight(spec.config(spec.combinations()[0], spec.seeds[0]), writes=False)
+    preflight(spec.first_config(), writes=False)
     folder = (options.results_dir / spec.name).absolute()
     if folder.exists():
         raise ConfigError(f"name: {folder} exists already; give another --name, or --resume {folder}")

@@ -58,6 +58,11 @@ class SweepSpec(Section):
         everything = itertools.product(*(dimension.samples() for dimension in dimensions.values()))
         return [dict(zip(dimensions, values, strict=True)) for values in everything]
 
+    def first_config(self) -> RunConfig:
+        """The config of one run of the sweep: what its runs ask for, before any is chosen."""
+        first = {name: dimension.samples()[0] for name, dimension in self.dimensions().items()}
+        return self.config(first, self.seeds[0])
+
     @property
     def num_trials(self) -> int:
         """Configurations that will be tried."""

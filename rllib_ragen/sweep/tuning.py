@@ -29,7 +29,7 @@ def tune_sweep(spec: SweepSpec, folder: Path, *, resume: bool) -> int:
     Raises:
         ConfigError: Ray has not what one run asks for, or the study is of another space.
     """
-    config = spec.config(spec.combinations()[0], spec.seeds[0])
+    config = spec.first_config()
     study = SweepStudy(spec, folder / "study.db")
     start_ray(config)
     # Tune's newer output draws its own boxes, whatever it is told.
@@ -56,7 +56,7 @@ def tune_sweep(spec: SweepSpec, folder: Path, *, resume: bool) -> int:
 
 def tuner(spec: SweepSpec, folder: Path, resume: bool) -> Any:
     """A new Tuner, or the saved one; a sweep that was killed before Tune saved anything begins again."""
-    trainable = tune.with_resources(play_trial, resources_of(spec.config(spec.combinations()[0], spec.seeds[0])))
+    trainable = tune.with_resources(play_trial, resources_of(spec.first_config()))
     state = folder / _TUNE
     if resume and tune.Tuner.can_restore(str(state)):
         return tune.Tuner.restore(str(state), trainable, resume_unfinished=True, resume_errored=False)
@@ -83,7 +83,7 @@ def _scheduler(spec: SweepSpec) -> Any:
     objective = spec.objectives[0]
     common = {"time_attr": "iteration", "metric": objective, "mode": "min" if objective == "reply_tokens" else "max"}
     if spec.scheduler == "asha":
-        iterations = spec.config(spec.combinations()[0], spec.seeds[0]).iterations
+        iterations = spec.first_config().iterations
         return ASHAScheduler(**common, grace_period=spec.grace_iterations, max_t=iterations + 1, reduction_factor=3)
     if spec.scheduler == "median":
         return MedianStoppingRule(**common, grace_period=spec.grace_iterations)
