@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from dataclasses import fields
 from typing import Any
 
 import gymnasium as gym
 
 from envs.task import TextTask
-from envs.text import TextEnv, TextLimits
+from envs.text import TextEnv, TextLimits, check_limit_names
 
 _TASKS: dict[str, str] = {
     "sokoban": "envs.sokoban.env:SokobanEnv",
@@ -73,10 +72,7 @@ def make_text_env(name: str, task: dict[str, Any] | None = None, limits: dict[st
     Raises:
         ValueError: unknown name or setting.
     """
-    allowed = [field.name for field in fields(TextLimits)]
-    for key in limits or {}:
-        if key not in allowed:
-            raise ValueError(f"unknown limit {key!r}; allowed: {', '.join(allowed)}")
+    check_limit_names(TextLimits, limits or {})
     return TextEnv(make_task(name, **(task or {})), TextLimits(**(limits or {})))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import gymnasium as gym
@@ -42,6 +43,14 @@ class TextLimits:
                 raise ValueError(f"{name} must be ≥ 1, got {getattr(self, name)}")
         if self.prompt_style not in ("full", "brief"):
             raise ValueError(f"prompt_style must be full or brief, got {self.prompt_style!r}")
+
+
+def check_limit_names(kind: type[Any], given: Iterable[str]) -> None:
+    """Raises ValueError, with the allowed names, if one of `given` is no field of the dataclass `kind`."""
+    allowed = [field.name for field in fields(kind)]
+    for key in given:
+        if key not in allowed:
+            raise ValueError(f"unknown limit {key!r}; allowed: {', '.join(allowed)}")
 
 
 class TextEnv(gym.Env[str, str]):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from dataclasses import fields
 from typing import Any
 
 from envs.games.connect_four import ConnectFour
@@ -16,6 +15,7 @@ from envs.games.limits import GameLimits
 from envs.games.prisoners_dilemma import PrisonersDilemma
 from envs.games.rock_paper_scissors import RockPaperScissors
 from envs.games.tic_tac_toe import TicTacToe
+from envs.text import check_limit_names
 
 _GAMES: dict[str, type[TextGame]] = {
     "tic_tac_toe": TicTacToe,
@@ -61,8 +61,5 @@ def make_text_game(name: str, game: dict[str, Any] | None = None, limits: dict[s
     Raises:
         ValueError: unknown name or setting.
     """
-    allowed = [field.name for field in fields(GameLimits)]
-    for key in limits or {}:
-        if key not in allowed:
-            raise ValueError(f"unknown limit {key!r}; allowed: {', '.join(allowed)}")
+    check_limit_names(GameLimits, limits or {})
     return TextGameEnv(make_game(name, **(game or {})), GameLimits(**(limits or {})))
