@@ -239,6 +239,9 @@ class RunConfig(Section):
     seed: int = Field(0, ge=0, description="run seed: everything random follows from it")
     iterations: int = Field(80, ge=1, description="updates of the policy")
     time_limit_s: float | None = Field(None, gt=0, description="stop (and save) after so many seconds of training")
+    token_limit: int | None = Field(
+        None, ge=1, description="stop (and save) after so many reply tokens sampled for training"
+    )
     checkpoint_interval: int = Field(20, ge=0, description="iterations between checkpoints; 0: only at the end")
     keep_checkpoints: int = Field(3, ge=0, description="newest checkpoints that are kept; 0: all")
     results_dir: Path = Field(Path("results"), description="where run folders go")

@@ -39,7 +39,7 @@ from rllib_ragen.run_folder import RunFolder, SavedState
 if TYPE_CHECKING:
     from rllib_ragen.training import Training
 
-_MAY_CHANGE_ON_RESUME = ("iterations", "time_limit_s")
+_MAY_CHANGE_ON_RESUME = ("iterations", "time_limit_s", "token_limit")
 INTERRUPTED = 130
 BAD_INPUT = 2
 
@@ -124,7 +124,7 @@ def plan_resume(folder: RunFolder, given: dict[str, object]) -> Job:
         if now.get(key) != before.get(key) and key not in _MAY_CHANGE_ON_RESUME:
             raise ConfigError(
                 f"{key}: the run in {folder.path} has {before.get(key)!r}; a resumed run may change only"
-                f" {' and '.join(_MAY_CHANGE_ON_RESUME)}"
+                f" {', '.join(_MAY_CHANGE_ON_RESUME)}"
             )
     start = folder.newest_checkpoint()
     if start.iteration >= config.iterations:

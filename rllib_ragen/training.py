@@ -103,6 +103,7 @@ class Training:
         rows = log.rows()
         self.evaluations = [Evaluation.from_row(row) for row in rows if "split" in row]
         self._spent_s = max((row["time_s"] for row in rows if "time_s" in row), default=0.0)
+        self._num_tokens = max((row.get("num_reply_tokens_lifetime", 0) for row in rows), default=0)
         self._saved_at = first if folder.checkpoints() else -1
         self._alarms = Alarms(config.alarms, rows)
         self._alarm = ""
@@ -146,6 +147,7 @@ class Training:
             self.iteration += 1
             done_here += 1
             self._spent_s = before_s + time.monotonic() - started
+            self._num_tokens = metrics["num_reply_tokens_lifetime"]
             row = self._log.train(
                 self.iteration, self._spent_s, metrics, self._algo.last_trajectories(), self._algo.last_advantages()
             )
@@ -178,7 +180,7 @@ class Training:
         self._algo.save_checkpoint(str(folder))
 
     def _reason_to_stop(self, spent_s: float) -> str:
-        limit_s = self.config.time_limit_s
+        limit_s, limit_tokens = self.config.time_limit_s, self.config.token_limit
         if self._interrupt.requested:
             return "it was interrupted"
         if self._algo.stop_reason:
@@ -189,9 +191,15 @@ class Training:
             return f"all {self.config.iterations} iterations are done"
         if limit_s is not None and spent_s >= limit_s:
             return f"the time limit of {limit_s:g} s is reached"
+        if limit_tokens is not None and self._num_tokens >= limit_tokens:
+            return f"the limit of {limit_tokens} sampled tokens is reached"
         return ""
 
     def _left_s(self, seconds_per_iteration: float) -> float:
-        left_s = (self.config.iterations - self.iteration) * seconds_per_iteration
-        limit_s = self.config.time_limit_s
-        return left_s if limit_s is None else max(0.0, min(left_s, limit_s - self._spent_s))
+        """Until the first of the limits that are set."""
+        left_s = [(self.config.iterations - self.iteration) * seconds_per_iteration]
+        if self.config.time_limit_s is not None:
+            left_s.append(self.config.time_limit_s - self._spent_s)
+        if self.config.token_limit is not None:
+            left_s.append(self._spent_s * (self.config.token_limit / max(1, self._num_tokens) - 1))
+        return max(0.0, min(left_s))

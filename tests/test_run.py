@@ -226,9 +226,16 @@ def test_evaluate_finds_what_the_run_reached(whole: tuple[Path, str]) -> None:
         assert re.search(rf"^{label} +{100 * success:.1f} ± ", output, re.MULTILINE)
 
 
-def test_the_time_limit_ends_a_run_and_is_named(whole: tuple[Path, str], tmp_path: Path) -> None:
-    arguments = [*SMALL, "eval.num_test_instances=0", "eval.interval=0", "iterations=1000000"]
-    code, output = command(*arguments, "--time-limit", "0.01", "--results-dir", str(tmp_path), "--name", "short")
+@pytest.mark.parametrize(
+    ("limit", "reason"),
+    [
+        ("time_limit_s=0.01", "the time limit of 0.01 s is reached"),
+        ("token_limit=5", "the limit of 5 sampled tokens is reached"),
+    ],
+)
+def test_a_limit_ends_a_run_and_is_named(limit: str, reason: str, tmp_path: Path) -> None:
+    arguments = [*SMALL, "eval.num_test_instances=0", "eval.interval=0", "iterations=1000000", limit]
+    code, output = command(*arguments, "--results-dir", str(tmp_path), "--name", "short")
     assert code == 0, output
-    assert "Stopped after iteration 1, because the time limit of 0.01 s is reached" in output
+    assert f"Stopped after iteration 1, because {reason}" in output
     assert (tmp_path / "short" / "checkpoints" / "iteration_000001").is_dir()

@@ -21,7 +21,7 @@ from rllib_ragen.run_folder import RunFolder
 Row = dict[str, Any]
 Series = npt.NDArray[np.float64]
 _OF_ONE_RUN = {
-    *("seed", "name", "results_dir", "iterations", "time_limit_s"),
+    *("seed", "name", "results_dir", "iterations", "time_limit_s", "token_limit"),
     *("checkpoint_interval", "keep_checkpoints", "learner.torch_threads"),
 }
 _WATCHING = ("eval.", "diagnostics.", "alarms.")

@@ -1,0 +1,67 @@
+"""The part of docs/algorithm_table.md that is made from the recorded runs: one table per environment."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rllib_ragen.config import RunConfig
+from rllib_ragen.config_load import build_config, preset
+from rllib_ragen.results import find_baselines, scale_line
+
+BEGIN, END = "<!-- made by benchmarks/algorithm_table.py -->", "<!-- end -->"
+WAYS = ("sampled", "greedy")
+FILTERS = {"none": "all groups", "top_p": "top-p 0.9"}
+Record = dict[str, Any]
+
+
+def write_page(page: Path, records: Sequence[Record]) -> None:
+    """Replaces what stands between the page's two marks."""
+    before, _, rest = page.read_text().partition(BEGIN)
+    after = rest.partition(END)[2]
+    page.write_text(f"{before}{BEGIN}\n\n{tables(records)}\n{END}{after}")
+
+
+def tables(records: Sequence[Record]) -> str:
+    """A heading and a table for each environment."""
+    return "\n".join(
+        table(env, [r for r in records if r["env"] == env]) for env in dict.fromkeys(r["env"] for r in records)
+    )
+
+
+def table(env: str, records: Sequence[Record]) -> str:
+    """One row per algorithm: mean ± std over seeds of test success in percent, T = 1 and greedy, by filter."""
+    config: RunConfig = build_config(preset(env))
+    start = " / ".join(f"{100 * statistics.mean(r[way][0] for r in records):.1f} %" for way in WAYS)
+    head = [f"{how}, {filter_}" for filter_ in FILTERS.values() for how in ("T = 1", "greedy")]
+    lines = [
+        f"### {env}",
+        "",
+        f"{scale_line(find_baselines(config))}. Before training (T = 1 / greedy): {start}.",
+        "",
+        f"| algorithm | {' | '.join(head)} | updates | seeds |",
+        f"|---|{'---|' * len(head)}---|---|",
+    ]
+    for algorithm in dict.fromkeys(r["algorithm"] for r in records):
+        mine = [r for r in records if r["algorithm"] == algorithm]
+        cells = [spread([r[way][1] for r in mine if r["filter"] == f]) for f in FILTERS for way in WAYS]
+        updates = sorted(r["iterations"] for r in mine)
+        seeds = sorted({len([r for r in mine if r["filter"] == f]) for f in FILTERS})
+        lines.append(f"| `{algorithm}` | {' | '.join(cells)} | {span(updates)} | {span(seeds)} |")
+    return "\n".join(lines) + "\n"
+
+
+def spread(successes: Sequence[float]) -> str:
+    """`62.8 ± 2.8`, in percent, std with ddof = 1; – without runs."""
+    if not successes:
+        return "–"
+    mean = f"{100 * statistics.mean(successes):.1f}"
+    return mean if len(successes) == 1 else f"{mean} ± {100 * statistics.stdev(successes):.1f}"
+
+
+def span(sorted_numbers: Sequence[int]) -> str:
+    """`24`, or `24–27`."""
+    first, last = sorted_numbers[0], sorted_numbers[-1]
+    return str(first) if first == last else f"{first}–{last}"
