@@ -101,7 +101,7 @@ class FrozenLakeTask(TextTask[int]):
 
     def describe(self) -> str:
         """The state in the chosen observation form."""
-        return in_form(self.observation, self.lake.grid(self.player), self.lake.coordinates(self.player))
+        return _told(self.observation, self.lake, self.player)
 
     def describe_positions(self) -> str:
         """The coordinate form on one line, whatever the observation."""
@@ -177,6 +177,12 @@ class FrozenLakeTask(TextTask[int]):
             raise ValueError(f"action must be 0…3 ({', '.join(_MOVE_NAMES)}), got {action}")
         _, reward, terminated, _, _ = self._running.step(int(action))
         return self.describe(), float(reward), bool(terminated), False, {}
+
+
+# The members of a group, and the actions of a turn, pass through the same positions.
+@lru_cache(maxsize=16_384)
+def _told(form: Observation, lake: Lake, player: Cell) -> str:
+    return in_form(form, lake.grid(player), lake.coordinates(player))
 
 
 @lru_cache(maxsize=16_384)

@@ -89,7 +89,7 @@ class SokobanEnv(TextTask[int]):
 
     def describe(self) -> str:
         """The state in the chosen observation form."""
-        return in_form(self.observation, self.room.grid(), self.room.coordinates())
+        return _told(self.observation, self.room)
 
     def parse_action(self, text: str) -> int | None:
         """Up, Down, Left or Right, in any case."""
@@ -137,6 +137,12 @@ class SokobanEnv(TextTask[int]):
         gained = self.room.boxes_on_targets - before.boxes_on_targets
         reward = _STEP_REWARD + _BOX_REWARD * gained + (_SOLVED_REWARD if self.room.solved else 0.0)
         return self.describe(), reward, self.room.solved, False, {}
+
+
+# The members of a group, and the actions of a turn, pass through the same positions.
+@lru_cache(maxsize=16_384)
+def _told(form: Observation, room: Room) -> str:
+    return in_form(form, room.grid(), room.coordinates())
 
 
 @lru_cache(maxsize=16_384)
