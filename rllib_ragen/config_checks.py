@@ -56,10 +56,28 @@ def _check_rollout(config: RunConfig) -> None:
             f"rollout.num_env_runners=0 with rollout.overlap={rollout.overlap}: sampling beside learning needs"
             " processes of its own; allowed: ≥ 1"
         )
+    _check_weight_transfer(config)
     if rollout.max_reply_tokens >= rollout.max_context_tokens:
         raise ConfigError(
             f"rollout.max_reply_tokens={rollout.max_reply_tokens} must be below"
             f" rollout.max_context_tokens={rollout.max_context_tokens}, which holds the prompt too"
+        )
+
+
+def _check_weight_transfer(config: RunConfig) -> None:
+    if config.vllm.weight_transfer != "broadcast":
+        return
+    if config.rollout.engine != "vllm":
+        raise ConfigError(
+            f"vllm.weight_transfer=broadcast with rollout.engine={config.rollout.engine}: only vLLM's workers can join"
+            " a process group; allowed: rollout.engine=vllm"
+        )
+    shares = (config.learner.num_gpus_per_learner, config.rollout.num_gpus_per_env_runner)
+    if min(shares) > 0 and any(share != int(share) for share in shares):
+        raise ConfigError(
+            f"vllm.weight_transfer=broadcast with learner.num_gpus_per_learner={shares[0]:g} and"
+            f" rollout.num_gpus_per_env_runner={shares[1]:g}: NCCL wants a GPU for each member; allowed are whole GPUs,"
+            " or vllm.weight_transfer=object_store"
         )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
@@ -48,7 +48,7 @@ from rllib_ragen.rollout.specs import evaluation_specs, training_specs
 from rllib_ragen.rollout.statistics import policy_lag, rollout_statistics
 from rllib_ragen.starpo_config import StarPOConfig
 from rllib_ragen.types import FloatArray, TokenRow, Trajectory
-from rllib_ragen.weights import Publication, publish, send
+from rllib_ragen.weights import Publication, publish, put, send
 
 METRICS = "starpo"
 """Key of a result dict under which StarPO's metrics are."""
@@ -128,6 +128,7 @@ class StarPO(Algorithm):
         self._ahead: Batch | None = None
         """Sampled for the next iteration, while the last one learnt (rollout.overlap)."""
         self._published: Publication | None = None
+        self._broadcast = self.config.make_broadcast()
         self._times: dict[str, float] = {}
         self._credit = self.config.credit_section()
         self._diagnostics = self.config.diagnostics_section()
@@ -204,7 +205,12 @@ class StarPO(Algorithm):
     def _publish(self) -> None:
         """Gives the runners the learners' weights. The last publication goes first: the store need not hold two."""
         self._published = None
-        self._published = publish(self.learner_group, self.env_runner_group, self._progress.policy_version)
+        self._published = publish(
+            self.learner_group, self.env_runner_group, self._progress.policy_version, self._broadcast
+        )
+        if self._broadcast is not None and self.config.overlap != "off":
+            # A runner that restarts while the learner works must get the weights from before.
+            self._published = replace(self._published, weights=put(self.learner_group))
 
     def _credited_rows(self, filtered: FilterResult) -> list[TokenRow]:
         values = self._critic_values(filtered.kept) if self._estimator.needs_values else None
@@ -383,6 +389,8 @@ class StarPO(Algorithm):
         """Takes restarted runners back into service, with current weights."""
         restored = list(env_runner_group.probe_unhealthy_env_runners() or [])
         if restored and self._published is not None:
+            if self._published.weights is None:
+                self._published = replace(self._published, weights=put(self.learner_group))
             send(self._published, env_runner_group, restored)
         return restored
 

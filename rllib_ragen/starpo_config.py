@@ -26,6 +26,7 @@ from rllib_ragen.models.lora_settings import lora_settings
 from rllib_ragen.registered_envs import is_registered, register_text_envs
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
 from rllib_ragen.starpo_setters import FluentSetters
+from rllib_ragen.weight_broadcast import Broadcast
 
 _RENAMED = {("model", "path"): "model_path", ("rollout", "timeout_s"): "sample_timeout_s"}
 _RENAMED |= {("diagnostics", key): f"diagnostics_{key}" for key in ("interval", "num_prompts")}
@@ -41,6 +42,8 @@ ATTRIBUTES: dict[str, tuple[str, str]] = {
 _TUNE_KEYS = {"__trial_info__", "__stdout_file__", "__stderr_file__", "multiagent", "class", "_enable_new_api_stack"}
 _OLD_STACK_KEYS = {"model", "optimizer", "replay_buffer_config"}
 _MAX_TEXT = 1_000_000
+_CHANNEL_TIMEOUT_S = 120.0
+"""Longest wait for a member of the channel for weights."""
 
 
 register_text_envs()
@@ -196,6 +199,11 @@ class StarPOConfig(FluentSetters):
         """Whether the sampler uses the learner's own module: both in one process, and of one type."""
         return bool(self.num_env_runners == 0 and self.num_learners == 0 and self.dtype == "float32")
 
+    @property
+    def workers_per_engine(self) -> int:
+        """Processes that one vLLM engine's model is spread over (tensor parallel)."""
+        return max(1, int(self.num_gpus_per_env_runner))
+
     def threads_of(self, *, actor: bool) -> int:
         """Torch threads of a process: what was asked for, else 1 in an actor and one per core in the driver."""
         return int(self.torch_threads or (1 if actor else len(os.sched_getaffinity(0))))
@@ -241,6 +249,13 @@ class StarPOConfig(FluentSetters):
         self.engine_choice()
         if self.is_multi_agent:
             raise ConfigError("multi_agent: StarPO has one policy so far")
+
+    def make_broadcast(self) -> Broadcast | None:
+        """The way of new weights to the engines; None: through the object store."""
+        if self.weight_transfer == "object_store":
+            return None
+        gpus = self.num_gpus_per_learner > 0 and self.num_gpus_per_env_runner > 0
+        return Broadcast("nccl" if gpus else "gloo", self.workers_per_engine, _CHANNEL_TIMEOUT_S)
 
     # --- what RLlib builds ------------------------------------------------------------------------------------------
 

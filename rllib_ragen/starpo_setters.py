@@ -65,6 +65,7 @@ class FluentSetters(AlgorithmConfig):
         enforce_eager: bool | None = NotProvided,
         separate_process: bool = NotProvided,
         sleep: bool = NotProvided,
+        weight_transfer: str = NotProvided,
     ) -> Self:
         """How vLLM uses its device. GPUs of one engine are `env_runners(num_gpus_per_env_runner=…)`.
 
@@ -74,6 +75,7 @@ class FluentSetters(AlgorithmConfig):
             enforce_eager: no graphs; None: True on a CPU, False on a GPU.
             separate_process: engine core in a process beside the env runner's.
             sleep: give the GPU's memory back while the learner works on it.
+            weight_transfer: object_store, or broadcast: a process group of the first learner and all engines.
         """
         return self._set(
             kv_cache_gib=kv_cache_gib,
@@ -81,6 +83,7 @@ class FluentSetters(AlgorithmConfig):
             enforce_eager=enforce_eager,
             separate_process=separate_process,
             sleep=sleep,
+            weight_transfer=weight_transfer,
         )
 
     def training(

@@ -19,6 +19,7 @@ from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
 
 from rllib_ragen.learner.calls import on_first_learner
 from rllib_ragen.models.wire import WireState, to_wire
+from rllib_ragen.weight_broadcast import Broadcast
 
 
 @dataclass(frozen=True)
@@ -27,10 +28,12 @@ class Publication:
 
     version: int
     weights: Any
-    """ObjectRef, or None where there is no remote runner."""
+    """ObjectRef; None where there is no remote runner, or they got the weights by `broadcast`."""
 
 
-def publish(learners: LearnerGroup, runners: EnvRunnerGroup, version: int) -> Publication:
+def publish(
+    learners: LearnerGroup, runners: EnvRunnerGroup, version: int, broadcast: Broadcast | None = None
+) -> Publication:
     """Gives the learners' weights to every runner as policy version `version`.
 
     Runners that die meanwhile get them by `send` when they are restored.
@@ -42,10 +45,18 @@ def publish(learners: LearnerGroup, runners: EnvRunnerGroup, version: int) -> Pu
         else:
             local.set_state({COMPONENT_RL_MODULE: on_first_learner(learners, _weights), WEIGHTS_SEQ_NO: version})
     remote = runners.num_remote_env_runners() > 0
-    publication = Publication(version, on_first_learner(learners, _put) if remote else None)
+    if broadcast is not None:
+        broadcast.publish(learners, runners, version)
+        return Publication(version, None)
+    publication = Publication(version, put(learners) if remote else None)
     if remote and runners.num_healthy_remote_env_runners():
         send(publication, runners)
     return publication
+
+
+def put(learners: LearnerGroup) -> Any:
+    """The weights in the object store."""
+    return on_first_learner(learners, _put)
 
 
 def send(publication: Publication, runners: EnvRunnerGroup, runner_ids: Sequence[int] | None = None) -> None:

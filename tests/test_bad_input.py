@@ -34,6 +34,16 @@ CASES = {
         ["--set", "learner.lora_rank=4", "learner.lora_targets=[q_prj]"],
         "learner.lora_targets: no linear layer is called 'q_prj'; did you mean q_proj?",
     ),
+    "hf engines in a process group": (
+        ["--engine", "hf", "--num-env-runners", "1", "--set", "vllm.weight_transfer=broadcast"],
+        "vllm.weight_transfer=broadcast with rollout.engine=hf",
+    ),
+    "two members on one GPU": (
+        ["--engine", "vllm", "--num-env-runners", "1"]
+        + ["--set", "vllm.weight_transfer=broadcast", "learner.num_gpus_per_learner=0.5"]
+        + ["rollout.num_gpus_per_env_runner=0.5"],
+        "NCCL wants a GPU for each member",
+    ),
     "two sources": (["--resume", "none", "--config", "none.yaml"], "--config cannot be given with it"),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar
 
 import torch
 from ray.rllib.core.rl_module.apis import InferenceOnlyAPI
@@ -17,16 +17,17 @@ from rllib_ragen.models.head import Head, check_head
 from rllib_ragen.models.logprobs import token_scores
 from rllib_ragen.models.lora_settings import LoraSettings
 from rllib_ragen.models.recompute import recomputed_layers
-from rllib_ragen.models.wire import WireArray, WireState, copy_into, to_wire, without_twins
+from rllib_ragen.models.wire import WireState, copy_into, to_wire, without_twins
 
+WeightT = TypeVar("WeightT")
 LLM = "llm."
 """Prefix of the transformers model's weights in the module's state."""
 VALUE_HEAD = "value_head."
 
 
-def lm_weights(state: Mapping[str, WireArray]) -> WireState:
+def lm_weights(state: Mapping[str, WeightT]) -> dict[str, WeightT]:
     """The transformers model's part of a module state, under the model's own names."""
-    return {name.removeprefix(LLM): array for name, array in state.items() if name.startswith(LLM)}
+    return {name.removeprefix(LLM): weight for name, weight in state.items() if name.startswith(LLM)}
 
 
 class ModuleSettings(TypedDict):

@@ -21,6 +21,7 @@ from ray.rllib.utils.framework import get_device
 from ray.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME, WEIGHTS_SEQ_NO
 
 from envs.text import TextEnv
+from rllib_ragen.models.channel import Meeting, TensorSpec
 from rllib_ragen.models.llm_module import LLMRLModule, lm_weights
 from rllib_ragen.models.wire import WireState, from_wire
 from rllib_ragen.rollout.chat import ChatFormat
@@ -62,6 +63,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         self.chat = ChatFormat.from_folder(self.config.model_folder)
         self.module: LLMRLModule | None = None
         self.engine: Engine | None = None
+        self._meeting: Meeting | None = None
         self._next_plain_group = 0
         self.make_env()
         if not self.config.shares_module:
@@ -93,7 +95,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         if config.engine_choice().name == "vllm":
             from rllib_ragen.rollout.engines.vllm import VLLMEngine
 
-            gpus = int(config.num_gpus_per_env_runner) if config.num_gpus_per_env_runner > 1 else 1
+            gpus = config.workers_per_engine
             cache = config.kv_cache_gib
             self.engine = VLLMEngine(
                 config.model_folder,
@@ -237,6 +239,20 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         assert self.engine is not None
         named = {name: from_wire(array) for name, array in lm_weights(state).items()}
         self.engine.load_weights(named, version)
+
+    def receive_weights(self, meeting: Meeting, first_rank: int, specs: Sequence[TensorSpec], version: int) -> None:
+        """Takes what the first learner sends through the channel of `meeting`; the engine's workers have ranks there.
+
+        Raises:
+            EngineDead: the channel broke, and the engine with it.
+        """
+        from rllib_ragen.rollout.engines.vllm import VLLMEngine
+
+        assert isinstance(self.engine, VLLMEngine)
+        if meeting != self._meeting:
+            self.engine.join_channel(meeting, first_rank, ray.util.get_node_ip_address())
+            self._meeting = meeting
+        self.engine.receive_weights(specs, version)
 
     def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> dict[str, Any]:
         """Counters only: weights belong to the learner."""

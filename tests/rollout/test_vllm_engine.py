@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 import rllib_ragen.models.tiny
 from envs.registry import make_text_env
 from envs.text import TextEnv
+from rllib_ragen.models.channel import Sender, specs_of
 from rllib_ragen.rollout.engines.base import EngineDead, EngineFailure
 from rllib_ragen.rollout.statistics import rollout_statistics
 from rllib_ragen.types import Sampled, Sampling
@@ -240,6 +241,29 @@ def test_S2_an_engine_in_other_processes_keeps_the_same_promises(
     assert ask(process, requests) != wanted
     process.call(vllm_process.load, weights_of(make_model(1)), 1)
     assert ask(process, requests) == {k: replace(r, policy_version=1) for k, r in wanted.items()}
+
+
+@pytest.mark.parametrize("apart", [{}, {"separate_process": True}, {"distributed_executor_backend": "mp"}])
+def test_S2_weights_arrive_through_a_process_group(
+    process: VLLMProcess, folders: dict[str, Path], apart: dict[str, Any]
+) -> None:
+    process.folder = ""  # type: ignore[attr-defined]
+    requests = {key: (p, Sampling(20, STOPS, seed=key)) for key, p in enumerate(prompts(6))}
+    process.call(vllm_process.start, folders["True1"])
+    wanted = ask(process, requests)
+    process.call(vllm_process.start, folders["True0"], **apart)
+    sender = Sender("127.0.0.1", 2, "gloo", 60, torch.device("cpu"))
+    joined = process.begin(vllm_process.join, sender.meeting)
+    for version, seed in ((1, 2), (2, 1)):
+        weights = {name: tensor.detach() for name, tensor in make_model(seed).named_parameters()}
+        received = process.begin(vllm_process.receive, specs_of(weights), version)
+        sender.send(weights)
+        joined.result()
+        received.result()
+    assert ask(process, requests) == {k: replace(r, policy_version=2) for k, r in wanted.items()}
+    short = specs_of(weights)[1:]
+    with pytest.raises(ValueError, match="lack"):
+        process.call(vllm_process.receive, short, 3)
 
 
 def make_env() -> TextEnv:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from rllib_ragen.models.channel import Meeting, TensorSpec
 from rllib_ragen.rollout.chat import ChatFormat
 from rllib_ragen.rollout.collect import EpisodeSpec, collect
 from rllib_ragen.rollout.engines.base import EngineFailure
@@ -83,6 +84,16 @@ def ask_and_count_preemptions(requests: Requests) -> tuple[dict[int, Sampled | E
     return ask(requests), count
 
 
+def join(meeting: Meeting) -> None:
+    """Becomes the receivers of a weight channel."""
+    engine().join_channel(meeting, 1, meeting.host)
+
+
+def receive(specs: Sequence[TensorSpec], version: int) -> None:
+    """Replaces the weights by what the channel's sender sends."""
+    engine().receive_weights(specs, version)
+
+
 def sleep_and_ask(requests: Requests) -> None:
     """Tries to sample in the engine's sleep."""
     engine().sleep()
@@ -118,7 +129,11 @@ class VLLMProcess:
 
     def call(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """`function(*args, **kwargs)` in the child."""
-        return self._pool.submit(function, *args, **kwargs).result(timeout=500)
+        return self.begin(function, *args, **kwargs).result(timeout=500)
+
+    def begin(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
+        """The same, without waiting for it."""
+        return self._pool.submit(function, *args, **kwargs)
 
 
 @contextmanager

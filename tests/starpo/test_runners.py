@@ -178,11 +178,13 @@ def test_a_plan_visits_every_row_once_per_epoch_whoever_learns() -> None:
 
 
 @pytest.mark.vllm
-def test_S1_vllm_samples_with_the_learners_weights_and_log_probs(model: Path) -> None:
+@pytest.mark.parametrize("transfer", ["object_store", "broadcast"])
+def test_S1_vllm_samples_with_the_learners_weights_and_log_probs(model: Path, transfer: str) -> None:
     config = (
         digits_config(model, lr=1e-3)
         .env_runners(num_env_runners=1)
         .rollout(engine="vllm", max_concurrent=16, temperature=0.7)
+        .vllm(weight_transfer=transfer)
     )
     algo = config.build_algo()
     for version in (1, 2, 3):
@@ -192,4 +194,23 @@ def test_S1_vllm_samples_with_the_learners_weights_and_log_probs(model: Path) ->
         assert abs(result["logprob_gap_k3"]) < 1e-8
         assert result["policy_version"] == version
     assert {turn.policy_version for t in algo.last_trajectories() for turn in t.turns} == {2}
+    algo.stop()
+
+
+@pytest.mark.vllm
+@pytest.mark.slow
+def test_L2_a_runner_that_dies_between_broadcasts_comes_back_with_current_weights(model: Path) -> None:
+    config = (
+        digits_config(model, lr=1e-3)
+        .env_runners(num_env_runners=2)
+        .rollout(engine="vllm", max_concurrent=16)
+        .vllm(weight_transfer="broadcast")
+    )
+    algo = config.build_algo()
+    for version in (1, 2, 3):
+        if version == 2:
+            ray.kill(next(iter(algo.env_runner_group._worker_manager.actors().values())), no_restart=False)
+        result = algo.train()["starpo"]
+        assert (result["policy_version"], result["num_failed"]) == (version, 0)
+        assert result["logprob_gap_max"] < 1e-4
     algo.stop()

@@ -10,12 +10,13 @@ import gc
 import math
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
+from rllib_ragen.models.channel import Meeting, TensorSpec
 from rllib_ragen.rollout.engines.base import BUSY, Engine, EngineDead, EngineFailure
 from rllib_ragen.rollout.engines.weights import WeightSpec
 from rllib_ragen.types import Sampled, Sampling
@@ -155,15 +156,38 @@ class VLLMEngine(Engine):
             self._engine.abort_request([str(key)])
 
     def load_weights(self, named: Mapping[str, torch.Tensor], version: int) -> None:
+        def load() -> None:
+            if self._in_process:
+                self._engine.collective_rpc("ragen_load", args=(list(named.items()),))
+            else:
+                self._load_by_file(named)
+
+        self._replace_weights(named, load, version)
+
+    def join_channel(self, meeting: Meeting, first_rank: int, host: str) -> None:
+        """All workers become receivers of a weight channel, with ranks from `first_rank` on. Blocks until all came.
+
+        Raises:
+            EngineDead: the others did not come.
+        """
+        try:
+            self._engine.collective_rpc("ragen_join", args=(meeting.to_json(), first_rank, host))
+        except Exception as error:
+            raise EngineDead(f"vLLM could not join the channel for weights: {error}") from error
+
+    def receive_weights(self, specs: Sequence[TensorSpec], version: int) -> None:
+        """As `load_weights`, with what the channel's sender sends meanwhile."""
+        named = {name: torch.empty(shape, dtype=getattr(torch, dtype), device="meta") for name, shape, dtype in specs}
+        self._replace_weights(named, lambda: self._engine.collective_rpc("ragen_receive", args=(list(specs),)), version)
+
+    def _replace_weights(self, named: Mapping[str, torch.Tensor], load: Callable[[], object], version: int) -> None:
+        """`load` after the checks of `load_weights` on names and shapes; the cache goes."""
         if self._in_flight:
             raise RuntimeError(BUSY)
         self._spec.check(named)
         self.wake()
         try:
-            if self._in_process:
-                self._engine.collective_rpc("ragen_load", args=(list(named.items()),))
-            else:
-                self._load_by_file(named)
+            load()
         except Exception as error:
             raise EngineDead(f"vLLM failed half-way through a weight update: {error}") from error
         self._drop_cache()

@@ -10,6 +10,8 @@ import torch
 from safetensors.torch import load_file
 from vllm.model_executor.layers.vocab_parallel_embedding import UnquantizedEmbeddingMethod
 
+from rllib_ragen.models.channel import Channel, Meeting, TensorSpec
+
 # vLLM's small-matrix kernels use AMX without asking the kernel for leave, which is an illegal instruction in bf16.
 if hasattr(torch.cpu, "_init_amx"):
     torch.cpu._init_amx()
@@ -31,6 +33,14 @@ class WeightSync:
         """Zeroes the KV cache: a non-finite entry spoils whoever owns its block next, even where it is masked."""
         for cache in self.model_runner.kv_caches:
             cache.zero_()
+
+    def ragen_join(self: Any, meeting: dict[str, Any], first_rank: int, host: str) -> None:
+        """Becomes a receiver of a weight channel; the engine's workers have ranks from `first_rank` on."""
+        self.ragen_channel = Channel.join(Meeting(**meeting), first_rank + self.rank, host, self.device)
+
+    def ragen_receive(self: Any, specs: list[TensorSpec]) -> None:
+        """As `ragen_load`, with the weights that the channel's sender sends."""
+        self.ragen_load(self.ragen_channel.receive(specs))
 
     def ragen_load_file(self: Any, path: str) -> None:
         """As `ragen_load`, from a safetensors file: tensors do not survive the way to another process."""
