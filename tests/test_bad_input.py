@@ -39,9 +39,10 @@ CASES = {
         "vllm.weight_transfer=broadcast with rollout.engine=hf",
     ),
     "two members on one GPU": (
-        ["--engine", "vllm", "--num-env-runners", "1"]
-        + ["--set", "vllm.weight_transfer=broadcast", "learner.num_gpus_per_learner=0.5"]
-        + ["rollout.num_gpus_per_env_runner=0.5"],
+        [
+            *("--engine", "vllm", "--num-env-runners", "1", "--set", "vllm.weight_transfer=broadcast"),
+            *("learner.num_gpus_per_learner=0.5", "rollout.num_gpus_per_env_runner=0.5"),
+        ],
         "NCCL wants a GPU for each member",
     ),
     "two sources": (["--resume", "none", "--config", "none.yaml"], "--config cannot be given with it"),
