@@ -12,7 +12,7 @@ setup(
     package_data={
         "envs": ["*.json", "games/*.json", "py.typed"],
         "rllib_ragen": ["models/tiny/checkpoint/*", "report/page/*", "sweep/page.html", "py.typed"],
-        "tune_configs": ["*.yaml", "algorithms/*.yaml", "sweeps/*.yaml"],
+        "tune_configs": ["*.yaml", "algorithms/*.yaml", "sweeps/*.yaml", "games/*.yaml"],
     },
     install_requires=[
         "gymnasium==1.2.2",

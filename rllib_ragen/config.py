@@ -11,7 +11,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from envs.text import TextLimits
+from envs.games.limits import GameLimits
+from envs.text import PromptStyle, TextLimits
+from rllib_ragen.game_names import game_name
 
 EMBEDDED_MODEL = "tiny"
 """`model.path` of the model that ships with the package."""
@@ -36,7 +38,7 @@ class EnvSection(Section):
 
     name: str = Field("sokoban", description="environment name or Gymnasium id")
     task: dict[str, Any] = Field(default_factory=dict, description="settings of the task environment")
-    max_turns: int = Field(5, ge=1, description="turns an episode may take")
+    max_turns: int = Field(5, ge=1, description="turns an episode may take; in a game, replies of each seat")
     max_actions_per_turn: int = Field(5, ge=1, description="actions of one reply that are run")
     max_actions: int = Field(10, ge=1, description="actions an episode may take")
     format_penalty: float = Field(-0.1, le=0, description="added to the reward of a turn with no valid action")
@@ -44,6 +46,30 @@ class EnvSection(Section):
     prompt_style: Literal["auto", "full", "brief"] = Field(
         "auto", description="full tells rules and format; brief only the state; auto: brief for the embedded model"
     )
+
+    @field_validator("name")
+    @classmethod
+    def _one_name_per_game(cls, name: str) -> str:
+        return game_name(name) or name
+
+
+class MultiAgentSection(Section):
+    """Who plays whom in a game for several seats, and what an illegal move costs (docs/games.md)."""
+
+    mode: Literal["self_play", "per_role", "league", "against"] | None = Field(
+        None, description="who sits at a game's seats; null: self_play in a game, and nothing elsewhere"
+    )
+    opponent: str = Field("uniform", description="scripted player at the other seats (against)")
+    league_size: int = Field(4, ge=1, description="earlier copies of the policy that are kept as opponents (league)")
+    league_win_rate: float | None = Field(
+        0.6, gt=0, le=1, description="score against the league from which the policy joins it; null: none is enough"
+    )
+    league_interval: int = Field(0, ge=0, description="iterations after which it joins in any case; 0: never")
+    illegal_move: Literal["penalty", "retry", "forfeit"] = Field(
+        "penalty", description="what a reply brings that names no legal action"
+    )
+    max_retries: int = Field(2, ge=0, description="how often in a row a seat is asked again (retry)")
+    list_actions: bool = Field(True, description="prompts list the legal actions")
 
 
 class ModelSection(Section):
@@ -99,6 +125,7 @@ class CreditSection(Section):
         "batch", description="batch: divide advantages by their std over the batch's trained tokens"
     )
     gamma: float = Field(1.0, ge=0, le=1, description="discount per token (gae, bi_level_gae, reinforce++)")
+    role_decay: float = Field(0.95, ge=0, lt=1, description="memory of the baselines of roles (rae)")
     lam: float = Field(1.0, ge=0, le=1, description="GAE lambda (gae, bi_level_gae)")
     turn_gamma: float = Field(0.95, ge=0, le=1, description="discount per turn (bi_level_gae, gigpo, turn_grpo)")
     turn_weight: float = Field(1.0, ge=0, description="turn's advantage beside its episode's (gigpo, turn_grpo)")
@@ -231,6 +258,7 @@ class RunConfig(Section):
     """Everything that makes a run what it is."""
 
     env: EnvSection = Field(default_factory=EnvSection)
+    multi_agent: MultiAgentSection = Field(default_factory=MultiAgentSection)
     model: ModelSection = Field(default_factory=ModelSection)
     rollout: RolloutSection = Field(default_factory=RolloutSection)
     vllm: VLLMSection = Field(default_factory=VLLMSection)
@@ -253,13 +281,30 @@ class RunConfig(Section):
     def text_limits(self) -> TextLimits:
         """How episodes are cut and told, with prompt_style `auto` decided: brief for the embedded model, else full."""
         env = self.env
-        embedded = self.model.path == EMBEDDED_MODEL
-        style = ("brief" if embedded else "full") if env.prompt_style == "auto" else env.prompt_style
         return TextLimits(
             max_turns=env.max_turns,
             max_actions_per_turn=env.max_actions_per_turn,
             max_actions=env.max_actions,
             format_penalty=env.format_penalty,
             think=env.think,
-            prompt_style=style,
+            prompt_style=self.prompt_style,
         )
+
+    def game_limits(self) -> GameLimits:
+        """The same of a game; `env.format_penalty` is what an illegal move costs."""
+        return GameLimits(
+            illegal_move=self.multi_agent.illegal_move,
+            illegal_reward=self.env.format_penalty,
+            max_retries=self.multi_agent.max_retries,
+            max_turns=self.env.max_turns,
+            think=self.env.think,
+            prompt_style=self.prompt_style,
+            list_actions=self.multi_agent.list_actions,
+        )
+
+    @property
+    def prompt_style(self) -> PromptStyle:
+        """`env.prompt_style` with `auto` decided: brief for the embedded model, else full."""
+        if self.env.prompt_style != "auto":
+            return self.env.prompt_style
+        return "brief" if self.model.path == EMBEDDED_MODEL else "full"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import asdict
 
-from envs.registry import check_env_name, make_text_env
+from envs.registry import make_text_env
+from rllib_ragen.bad_input import ConfigError, nearest
 from rllib_ragen.config import CreditSection, LearnerSection, RunConfig
 from rllib_ragen.credit.registry import estimator_names, make_estimator
+from rllib_ragen.game_checks import check_game
 from rllib_ragen.presets import algorithm_names
+from rllib_ragen.task_names import task_name
 
-
-class ConfigError(ValueError):
-    """Bad input: its text is one sentence that names the key and what is allowed."""
+__all__ = ["ConfigError", "check_config", "nearest"]
 
 
 def check_config(config: RunConfig) -> RunConfig:
@@ -30,9 +30,11 @@ def check_config(config: RunConfig) -> RunConfig:
 
 def _check_env(config: RunConfig) -> None:
     try:
-        check_env_name(config.env.name)
+        task_name(config.env.name)
     except ValueError as error:
         raise ConfigError(f"env.name: {error}") from None
+    if check_game(config):
+        return
     try:
         make_text_env(config.env.name, config.env.task, asdict(config.text_limits())).close()
     except (ValueError, TypeError) as error:
@@ -179,9 +181,3 @@ def _check_adapters(learner: LearnerSection) -> None:
             )
     if learner.lora_targets == []:
         raise ConfigError("learner.lora_targets=[] leaves nothing to train; allowed: null, or names of linear layers")
-
-
-def nearest(name: str, allowed: list[str]) -> str:
-    """`did you mean x? allowed: x, y`, or only the second part if nothing is near."""
-    near = difflib.get_close_matches(name, allowed, n=1)
-    return (f"did you mean {near[0]}? " if near else "") + f"allowed: {', '.join(allowed)}"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from types import NoneType, UnionType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from rllib_ragen.bad_input import nearest
 from rllib_ragen.config import RunConfig
-from rllib_ragen.config_checks import nearest
 
 _KINDS: dict[Any, str] = {int: "an integer", float: "a number", str: "a text", bool: "true or false"}
 _BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
@@ -59,7 +59,7 @@ def allowed(field: FieldInfo) -> str:
 def _kind(annotation: Any) -> str:
     if get_origin(annotation) is Literal:
         return f"one of {', '.join(str(choice) for choice in get_args(annotation))}"
-    if isinstance(annotation, UnionType):
+    if isinstance(annotation, UnionType) or get_origin(annotation) is Union:
         kinds = [_kind(choice) for choice in get_args(annotation) if choice is not NoneType]
         return " or ".join(kinds) + (", or null" if NoneType in get_args(annotation) else "")
     if get_origin(annotation) is tuple:

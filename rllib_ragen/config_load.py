@@ -13,11 +13,12 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from envs.registry import check_env_name
 from rllib_ragen.config import RunConfig
 from rllib_ragen.config_checks import ConfigError, check_config, nearest
 from rllib_ragen.config_errors import sentence
-from rllib_ragen.presets import algorithm_file, algorithm_names, env_file
+from rllib_ragen.game_names import game_name
+from rllib_ragen.presets import algorithm_file, algorithm_names, env_file, game_defaults
+from rllib_ragen.task_names import task_name
 
 Tree = dict[str, Any]
 
@@ -93,16 +94,17 @@ def read_yaml(path: Path) -> Tree:
 def preset(env_name: str) -> Tree:
     """The settings that ship for an environment (tune_configs/<name>.yaml).
 
+    Of a game: tune_configs/games/defaults.yaml, and over them the game's own (tune_configs/games/<name>.yaml).
+
     Raises:
         ConfigError: unknown environment.
     """
     try:
-        file = env_file(check_env_name(env_name))
+        name = task_name(env_name)
     except ValueError as error:
         raise ConfigError(f"env.name: {error}") from None
-    tree = _parse(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    assert isinstance(tree, dict)
-    return tree
+    files = [env_file(name)] if game_name(name) is None else [game_defaults(), env_file(f"games/{name}")]
+    return merge({"env": {"name": name}}, *(_parse(f.read_text(encoding="utf-8")) for f in files if f.is_file()))
 
 
 def algorithm_preset(name: str) -> Tree:

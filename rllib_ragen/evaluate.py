@@ -14,7 +14,7 @@ from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import build_config, flatten, merge, preset
 from rllib_ragen.preflight import preflight
 from rllib_ragen.ray_start import start_ray
-from rllib_ragen.results import Evaluation, find_baselines, scale_line, way
+from rllib_ragen.results import Evaluation, find_baselines, outcome_lines, scale_line, way
 from rllib_ragen.run import BAD_INPUT
 from rllib_ragen.run_folder import RunFolder, SavedState
 
@@ -89,7 +89,8 @@ def evaluate(config: RunConfig, saved: SavedState | None, split: str, num_instan
             more = ", ".join(
                 f"{name} {value:.3g}" for name, value in result.items() if name in _SHOWN and value is not None
             )
-            print(f"{way(greedy):8} {Evaluation.from_row(row)}  ({more})", flush=True)
+            found = Evaluation.from_row(row)
+            print("\n".join([f"{way(greedy):8} {found}  ({more})", *outcome_lines(found)]), flush=True)
         print(f"on this scale: {scale_line(baselines)}")
     finally:
         algo.stop()

@@ -21,6 +21,7 @@ from rllib_ragen.cli import key_table, make_parser, read_layers
 from rllib_ragen.config import RunConfig
 from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import build_config, flatten, merge, preset
+from rllib_ragen.game_names import game_name
 from rllib_ragen.preflight import preflight
 from rllib_ragen.run import BAD_INPUT
 from rllib_ragen.run_folder import RunFolder
@@ -83,7 +84,9 @@ def plan(options: argparse.Namespace) -> RunConfig:
     given = merge(*read_layers(options))
     if options.policy is None:
         name = str(flatten(given).get("env.name", RunConfig().env.name))
-        return build_config(preset(name), given)
+        config = build_config(preset(name), given)
+        _refuse_games(config)
+        return config
     path = Path(options.policy)
     if (path / "config.yaml").is_file():
         folder = RunFolder.open(path)
@@ -95,6 +98,7 @@ def plan(options: argparse.Namespace) -> RunConfig:
     else:
         name = str(flatten(given).get("env.name", RunConfig().env.name))
         config = build_config(preset(name), given, {"model": {"path": options.policy}})
+    _refuse_games(config)
     if config.rollout.engine == "vllm":
         raise ConfigError("rollout.engine=vllm: a model plays here with the hf engine; allowed: auto, hf")
     preflight(config, writes=False)
@@ -164,6 +168,14 @@ def show(role: str, text: str) -> None:
 def safe(text: str) -> str:
     """Control and formatting characters as escapes: a reply must not be able to steer the terminal."""
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
+def _refuse_games(config: RunConfig) -> None:
+    if game_name(config.env.name) is not None:
+        raise ConfigError(
+            f"env.name={config.env.name} is a game for several seats: play it with"
+            f" python -m envs.games.play {config.env.name}"
+        )
 
 
 def _policy(config: RunConfig, options: argparse.Namespace) -> Policy:

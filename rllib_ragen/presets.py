@@ -22,3 +22,8 @@ def algorithm_file(name: str) -> Traversable:
 def env_file(name: str) -> Traversable:
     """The settings of an environment, by its short name; the file need not exist."""
     return resources.files("tune_configs") / f"{name}.yaml"
+
+
+def game_defaults() -> Traversable:
+    """What the settings of every game begin with."""
+    return resources.files("tune_configs") / "games" / "defaults.yaml"

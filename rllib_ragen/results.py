@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from envs.baselines import Baselines, baselines_for
 from rllib_ragen.config import RunConfig
 from rllib_ragen.display import percent
+from rllib_ragen.game_names import game_name
+from rllib_ragen.game_scale import GameScale, game_scale
+
+Scale = Baselines | GameScale
+"""What success rates are read against."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,8 @@ class Evaluation:
     """Mean over them."""
     reply_tokens: float = math.nan
     """Mean over their turns."""
+    outcomes: Mapping[str, float] = field(default_factory=dict)
+    """Of a game: `win_rate_<seat>_vs_<opponent>` and the like."""
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Evaluation:
@@ -35,7 +42,10 @@ class Evaluation:
             math.nan if row.get(name) is None else row[name] for name in ("success", "return_mean", "reply_tokens_mean")
         )
         num_episodes = int(row["num_instances"] - row["num_failed"])
-        return cls(row["iteration"], row["split"], row["greedy"], success, num_episodes, episode_return, reply_tokens)
+        outcomes = {name: value for name, value in row.items() if "_vs_" in name and value is not None}
+        return cls(
+            row["iteration"], row["split"], row["greedy"], success, num_episodes, episode_return, reply_tokens, outcomes
+        )
 
     @property
     def error(self) -> float:
@@ -46,30 +56,59 @@ class Evaluation:
         return f"{100 * self.success:.1f} ± {100 * self.error:.1f} %"
 
 
-def find_baselines(config: RunConfig) -> Baselines | None:
+def find_baselines(config: RunConfig) -> Scale | None:
     """Floor, blind and ceiling of the run's task; None for a task that cannot tell them."""
+    game = game_name(config.env.name)
+    if game is not None:
+        return game_scale(game, config.env.task)
     try:
         return baselines_for(config.env.name, config.env.task, config.text_limits())
     except NotImplementedError:
         return None
 
 
-def scale_line(baselines: Baselines | None) -> str:
+def scale_line(baselines: Scale | None) -> str:
     """`random 6.6 %, best blind plan 9.4 %, best possible 97.3 %`."""
     if baselines is None:
         return "no baselines: this task has no solver"
+    if isinstance(baselines, GameScale):
+        return _game_line(baselines)
     return (
         f"random {percent(baselines.random)}, best blind plan {percent(baselines.blind)},"
         f" best possible {percent(baselines.best)}"
     )
 
 
-def validation_line(found: Iterable[Evaluation], baselines: Baselines | None) -> str:
+def _game_line(scale: GameScale) -> str:
+    words = [f"random {percent(scale.random)}"]
+    if scale.scripted is not None:
+        words.append(f"{scale.scripted[0]} {percent(scale.scripted[1])}")
+    if scale.best is not None:
+        words.append(f"best possible {percent(scale.best)}")
+    return f"{', '.join(words)}, all against random"
+
+
+def validation_line(found: Iterable[Evaluation], baselines: Scale | None) -> str:
     """One line for the evaluations of one iteration on one split."""
     evaluations = list(found)
     first = evaluations[0]
     values = ", ".join(f"{way(e.greedy)} {e}" for e in evaluations)
-    return f"{first.split} at iteration {first.iteration}: {values}  ({scale_line(baselines)})"
+    line = f"{first.split} at iteration {first.iteration}: {values}  ({scale_line(baselines)})"
+    return "\n".join([line, *(text for e in evaluations for text in outcome_lines(e))])
+
+
+def outcome_lines(evaluation: Evaluation) -> list[str]:
+    """`  T = 1, player_0 vs uniform: 61 % won, 13 % drawn, 27 % lost`, for every seat and opponent of a game."""
+    found = evaluation.outcomes
+    lines = []
+    for name in found:
+        if name.startswith("win_rate_"):
+            who = name.removeprefix("win_rate_")
+            won, drawn, lost = (round(100 * found[f"{outcome}_rate_{who}"]) for outcome in ("win", "draw", "loss"))
+            seat, _, opponent = who.partition("_vs_")
+            told = f"{won} % won, {drawn} % drawn, {lost} % lost, return {found[f'return_{who}']:+.2f}"
+            lines.append(f"  {way(evaluation.greedy)}, {seat} vs {opponent}: {told}")
+    return lines
 
 
 def way(greedy: bool, temperature: float = 1.0) -> str:
@@ -77,7 +116,7 @@ def way(greedy: bool, temperature: float = 1.0) -> str:
     return "greedy" if greedy else f"T = {temperature:g}"
 
 
-def results_table(evaluations: Sequence[Evaluation], baselines: Baselines | None) -> str:
+def results_table(evaluations: Sequence[Evaluation], baselines: Scale | None) -> str:
     """Before and after, per split and way of decoding; the earliest and the latest of each are taken."""
     if not evaluations:
         return "Nothing was evaluated (eval.interval and eval.num_test_instances are 0)."

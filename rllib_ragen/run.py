@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envs.registry import check_env_name
 from rllib_ragen.cli import key_table, make_parser, read_layers
 from rllib_ragen.config import RunConfig
 from rllib_ragen.config_checks import ConfigError
@@ -29,12 +28,14 @@ from rllib_ragen.config_load import (
     save_config,
 )
 from rllib_ragen.display import Display, make_display
+from rllib_ragen.game_names import game_name
 from rllib_ragen.interrupt import Interrupt
 from rllib_ragen.preflight import preflight
 from rllib_ragen.ray_start import start_ray
 from rllib_ragen.results import find_baselines, results_table, scale_line
 from rllib_ragen.rollout.engines.choose import EngineChoice
 from rllib_ragen.run_folder import RunFolder, SavedState
+from rllib_ragen.task_names import model_folder_of, task_name
 
 if TYPE_CHECKING:
     from rllib_ragen.training import Training
@@ -82,6 +83,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="WORD",
         help="estimator, filter and loss by one word: starpo_s, grpo … (docs/algorithms.md)",
     )
+    parser.add_argument(
+        "--self-play", action="store_true", help="one policy at all seats of a game: multi_agent.mode=self_play"
+    )
     parser.add_argument("--resume", type=Path, metavar="DIR", help="run folder to go on from, at its newest checkpoint")
     return parser.parse_args(arguments)
 
@@ -95,19 +99,21 @@ def plan(options: argparse.Namespace) -> Job:
     flags, assignments = read_layers(options)
     given = merge(flags, assignments)
     if options.resume is not None:
-        for flag in ("config", "algorithm"):
-            if getattr(options, flag) is not None:
-                raise ConfigError(f"--resume takes its config from the run folder; --{flag} cannot be given with it")
+        for flag in ("config", "algorithm", "self_play"):
+            if getattr(options, flag):
+                name = flag.replace("_", "-")
+                raise ConfigError(f"--resume takes its config from the run folder; --{name} cannot be given with it")
         return plan_resume(RunFolder.open(options.resume), given)
     if options.config is not None:
         base = read_yaml(options.config)
     else:
         base = preset(str(flatten(given).get("env.name", RunConfig().env.name)))
     algorithm = {} if options.algorithm is None else algorithm_preset(options.algorithm)
-    config = build_config(base, algorithm, flags, assignments)
+    seats = {"multi_agent": {"mode": "self_play"}} if options.self_play else {}
+    config = build_config(base, algorithm, seats, flags, assignments)
     engine = preflight(config)
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    name = config.name or f"{check_env_name(config.env.name)}-{stamp}-seed{config.seed}"
+    name = config.name or f"{task_name(config.env.name)}-{stamp}-seed{config.seed}"
     return Job(config, engine, RunFolder.create(config, name), None)
 
 
@@ -165,6 +171,8 @@ def _run(job: Job, display: Display, interrupt: Interrupt) -> int:
     display.say(f"run folder  {job.folder.path}")
     display.say(f"model       {config.model.path}")
     display.say(f"sampling    {job.engine.why}")
+    if game_name(config.env.name) is not None:
+        display.say(f"policy      {model_folder_of(config, display.say)}")
     baselines = find_baselines(config)
     display.say(f"task        {config.env.name}: {scale_line(baselines)}")
 

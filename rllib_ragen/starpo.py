@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.callbacks.utils import make_callback
-from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS
 
 from rllib_ragen.adapter_folder import check_adapter_base, write_adapter_folder
@@ -34,17 +33,19 @@ from rllib_ragen.diagnostics.probe import is_due, probe, probe_metric_names
 from rllib_ragen.diagnostics.replies import reply_statistics
 from rllib_ragen.diagnostics.scorer import score_on_learners
 from rllib_ragen.dynamic_sampling import sample_with_spread
+from rllib_ragen.game_line_up import GameLineUp
 from rllib_ragen.learner.calls import on_every_learner, on_first_learner
 from rllib_ragen.learner.critic import critic_values
 from rllib_ragen.learner.training_data import TokenTrainingData
+from rllib_ragen.learner_metrics import LEARNER_METRICS, learner_metrics
+from rllib_ragen.line_up import LineUp
 from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.lora_settings import lora_settings
 from rllib_ragen.models.wire import WireState
 from rllib_ragen.rollout.chat import ChatFormat
 from rllib_ragen.rollout.collect import EpisodeSpec
 from rllib_ragen.rollout.dispatch import play_on_runners
-from rllib_ragen.rollout.episodes import to_trajectory
-from rllib_ragen.rollout.specs import evaluation_specs, training_specs
+from rllib_ragen.rollout.multi_agent_episodes import to_trajectories
 from rllib_ragen.rollout.statistics import policy_lag, rollout_statistics
 from rllib_ragen.starpo_config import StarPOConfig
 from rllib_ragen.types import FloatArray, TokenRow, Trajectory
@@ -52,22 +53,13 @@ from rllib_ragen.weights import Publication, publish, put, send
 
 METRICS = "starpo"
 """Key of a result dict under which StarPO's metrics are."""
-LEARNER_METRICS = (
-    "policy_loss",
-    "value_loss",
-    "entropy",
-    "clip_fraction",
-    "grad_norm",
-    "logprob_gap_mean",
-    "logprob_gap_max",
-    "logprob_gap_k3",
-    "num_trained_tokens",
-    "skipped_steps",
-    "skipped_in_a_row",
-    "lr",
-)
 _SHUFFLE, _PROBE = 4, 5
 logger = logging.getLogger(__name__)
+
+
+def make_line_up(config: StarPOConfig) -> LineUp:
+    """Who plays in runs of `config`."""
+    return GameLineUp(config) if config.has_several_agents else LineUp(config)
 
 
 @dataclass
@@ -85,6 +77,10 @@ class Progress:
     """`Batch.drawn` of the batch that is sampled ahead."""
     std_ema: dict[str, float] = field(default_factory=dict)
     """Running means of the information diagnostics."""
+    estimator: dict[str, float] = field(default_factory=dict)
+    """What the estimator remembers."""
+    line_up: dict[str, Any] = field(default_factory=dict)
+    """What the line-up remembers: the league."""
 
 
 @dataclass(frozen=True)
@@ -133,8 +129,9 @@ class StarPO(Algorithm):
         self._credit = self.config.credit_section()
         self._diagnostics = self.config.diagnostics_section()
         self._estimator = make_estimator(self._credit)
+        self._line_up = make_line_up(self.config)
         if self.config.shares_module:
-            self.env_runner.attach(self.learner_group._learner.module[DEFAULT_MODULE_ID])
+            self.env_runner.attach(self.learner_group._learner.module)
         self._publish()
 
     def training_step(self) -> None:
@@ -144,9 +141,11 @@ class StarPO(Algorithm):
         self._ahead = None
         self._trajectories = batch.trajectories
         ahead = Background(self._play_batch) if self.config.overlap == "one_step_off" else None
-        alive = [trajectory for trajectory in self._trajectories if not trajectory.stop_reason.failed]
+        own = self._line_up.own(self._trajectories)
+        alive = [trajectory for trajectory in own if not trajectory.stop_reason.failed]
         filtered = filter_groups(alive, self._credit)
-        self._log(rollout_statistics(self._trajectories) | reply_statistics(alive) | filtered.metrics | batch.drawn)
+        self._log(rollout_statistics(own) | reply_statistics(alive) | filtered.metrics | batch.drawn)
+        self._log(self._line_up.statistics(own))
         with self._timed("diagnostics"):
             self._log(self._probe(alive))
 
@@ -159,17 +158,17 @@ class StarPO(Algorithm):
                 self._ahead = ahead.result()
                 self._progress.ahead_drawn = self._ahead.drawn
         with self._timed("sync"):
-            if rows:
+            self._progress.iteration += 1
+            copied = self._copy_weights(self._line_up.to_copy(self._progress.iteration, alive))
+            if rows or copied:
                 self._publish()
-        self._progress.iteration += 1
         self._log_costs(batch, perf_counter() - started)
 
     # --- the parts of an iteration ----------------------------------------------------------------------------------
 
-    def _next_specs(self, num_groups: int) -> list[EpisodeSpec]:
-        config, progress = self.config, self._progress
-        specs = training_specs(config.seed, progress.next_group, num_groups, config.group_size)
-        progress.next_group += num_groups
+    def _next_specs(self, num_groups: int) -> Sequence[EpisodeSpec]:
+        specs = self._line_up.training_specs(self._progress.next_group, num_groups)
+        self._progress.next_group += num_groups
         return specs
 
     def _play_batch(self) -> Batch:
@@ -186,7 +185,7 @@ class StarPO(Algorithm):
         return Batch(trajectories, metrics, perf_counter() - started, drawn)
 
     def _play(self, specs: Sequence[EpisodeSpec], *, greedy: bool = False, count: bool = True) -> Batch:
-        """One trajectory per spec, in order, from whoever samples here. Touches no learner and no metric of ours."""
+        """The specs' trajectories, in order, from whoever samples here. Touches no learner and no metric of ours."""
         started = perf_counter()
         if self.env_runner_group.num_remote_env_runners() == 0:
             episodes = self.env_runner.sample(specs=specs, greedy=greedy, count=count)
@@ -200,7 +199,13 @@ class StarPO(Algorithm):
                 timeout_s=self.config.sample_timeout_s,
                 restore=lambda: self.restore_env_runners(self.env_runner_group),
             )
-        return Batch([to_trajectory(episode) for episode in episodes], metrics, perf_counter() - started)
+        return Batch(to_trajectories(episodes), metrics, perf_counter() - started)
+
+    def _copy_weights(self, ids: tuple[str, str] | None) -> bool:
+        """Gives one policy's weights to another, on every learner; whether there was anything to do."""
+        if ids is not None:
+            on_every_learner(self.learner_group, lambda learner: learner.copy_module(*ids))
+        return ids is not None
 
     def _publish(self) -> None:
         """Gives the runners the learners' weights. The last publication goes first: the store need not hold two."""
@@ -213,12 +218,18 @@ class StarPO(Algorithm):
             self._published = replace(self._published, weights=put(self.learner_group))
 
     def _credited_rows(self, filtered: FilterResult) -> list[TokenRow]:
-        values = self._critic_values(filtered.kept) if self._estimator.needs_values else None
-        credits = self._estimator(normalised_rewards(filtered.kept, self._credit), values)
-        weights = loss_weights(filtered.kept, filtered.metrics["kept_ratio"], self._credit)
-        rows = to_rows(filtered.kept, credits, values, self._credit.normalize, weights)
-        learnt = [trajectory for trajectory in filtered.kept if trajectory.num_reply_tokens]
-        self._advantages = {id(t): row.advantages for t, row in zip(learnt, rows, strict=True)}
+        """Each policy's trajectories are credited by themselves, in the order of the policies' ids."""
+        rows: list[TokenRow] = []
+        self._advantages = {}
+        for module_id in sorted({trajectory.module_id for trajectory in filtered.kept}):
+            kept = [trajectory for trajectory in filtered.kept if trajectory.module_id == module_id]
+            values = critic_values(self.learner_group, kept) if self._estimator.needs_values else None
+            credits = self._estimator(normalised_rewards(kept, self._credit), values)
+            weights = loss_weights(kept, filtered.metrics["kept_ratio"], self._credit)
+            own = to_rows(kept, credits, values, self._credit.normalize, weights)
+            learnt = [trajectory for trajectory in kept if trajectory.num_reply_tokens]
+            self._advantages |= {id(t): row.advantages for t, row in zip(learnt, own, strict=True)}
+            rows += own
         return rows
 
     def _probe(self, alive: Sequence[Trajectory]) -> dict[str, float]:
@@ -227,9 +238,9 @@ class StarPO(Algorithm):
         if not is_due(self._diagnostics, progress.iteration):
             return dict.fromkeys(probe_metric_names(), float("nan"))
         metrics, progress.std_ema = probe(
-            alive,
+            [trajectory for trajectory in alive if trajectory.module_id == self._line_up.main],
             self._diagnostics,
-            score=partial(score_on_learners, self.learner_group, DEFAULT_MODULE_ID),
+            score=partial(score_on_learners, self.learner_group, self._line_up.main),
             decode=self._chat.reply_text,
             seed=[_PROBE, self.config.seed, progress.iteration],
             std_ema=progress.std_ema,
@@ -239,9 +250,6 @@ class StarPO(Algorithm):
     @cached_property
     def _chat(self) -> ChatFormat:
         return ChatFormat.from_folder(self.config.model_folder)
-
-    def _critic_values(self, trajectories: Sequence[Trajectory]) -> list[FloatArray]:
-        return critic_values(self.learner_group, trajectories)
 
     def _update(self, rows: Sequence[TokenRow]) -> None:
         """Updates the policy on `rows`; without any it only counts, and asks to stop after too many such batches."""
@@ -262,12 +270,16 @@ class StarPO(Algorithm):
             rng=np.random.default_rng([_SHUFFLE, self.config.seed, progress.iteration]),
         )
         self.metrics.aggregate(self.learner_group.update(training_data=data), key=LEARNER_RESULTS)
-        peek = self.metrics.peek((LEARNER_RESULTS, DEFAULT_MODULE_ID), default={}, latest_merged_only=True)
-        # `kl` is there only with a reference.
-        self._log({name: float(peek[name]) for name in (*LEARNER_METRICS, "kl") if name in peek})
-        if peek["skipped_in_a_row"] >= self.config.max_skipped_steps:
+        found = learner_metrics(
+            {
+                module_id: self.metrics.peek((LEARNER_RESULTS, module_id), default={}, latest_merged_only=True)
+                for module_id in sorted({row.module_id for row in rows})
+            }
+        )
+        self._log(found)
+        if found["skipped_in_a_row"] >= self.config.max_skipped_steps:
             progress.stop_reason = (
-                f"{peek['skipped_in_a_row']:.0f} optimiser steps in a row had gradients that are not finite"
+                f"{found['skipped_in_a_row']:.0f} optimiser steps in a row had gradients that are not finite"
             )
 
     def _why_empty(self) -> str:
@@ -313,15 +325,18 @@ class StarPO(Algorithm):
     # --- for whoever drives a run -----------------------------------------------------------------------------------
 
     def evaluate_split(self, split: str, num_instances: int, greedy: bool) -> dict[str, float]:
-        """Plays the first `num_instances` instances of `split` ("train", "val", "test") with the training runners.
+        """Plays `num_instances` instances of `split` ("train", "val", "test") with the training runners.
 
         The same instances and seeds every time; no training counter moves.
 
         Returns:
-            rollout_statistics of the episodes, and num_instances.
+            rollout_statistics of the episodes and num_instances; of a game more (GameLineUp.evaluate).
         """
-        trajectories = self._play(evaluation_specs(split, num_instances), greedy=greedy, count=False).trajectories
-        return rollout_statistics(trajectories) | {"num_instances": float(num_instances)}
+
+        def play(specs: Sequence[EpisodeSpec]) -> list[Trajectory]:
+            return self._play(specs, greedy=greedy, count=False).trajectories
+
+        return self._line_up.evaluate(play, split, num_instances)
 
     def last_trajectories(self) -> list[Trajectory]:
         """What the last iteration sampled, failed ones too, in groups."""
@@ -341,11 +356,18 @@ class StarPO(Algorithm):
         """Updates that the policy has had."""
         return self._progress.policy_version
 
-    def export_model(self, export_dir: str | Path) -> Path:
-        """Writes the policy, adapters merged, in the sampler's dtype, as a plain transformers folder with tokenizer."""
+    @property
+    def trained_ids(self) -> list[str]:
+        """Policies that learn, the main one first."""
+        return list(self._line_up.trained)
+
+    def export_model(self, export_dir: str | Path, module_id: str | None = None) -> Path:
+        """Writes a policy (default: the main one), adapters merged, in the sampler's dtype, as a plain transformers
+        folder with tokenizer."""
+        chosen = module_id or self._line_up.main
 
         def sampled_with(learner: Any) -> WireState:
-            state: WireState = learner.module[DEFAULT_MODULE_ID].unwrapped().get_state(inference_only=True)
+            state: WireState = learner.module[chosen].unwrapped().get_state(inference_only=True)
             return state
 
         policy = lm_weights(on_first_learner(self.learner_group, sampled_with))
@@ -361,7 +383,7 @@ class StarPO(Algorithm):
         lora = lora_settings(self.config.learner_section())
         if lora is None:
             raise ValueError("learner.lora_rank=null: there is no adapter to export")
-        state = self._learner_state()["rl_module"][DEFAULT_MODULE_ID]
+        state = self._learner_state()["rl_module"][self._line_up.main]
         write_adapter_folder(Path(export_dir), state, lora, self.config.model_folder)
         return Path(export_dir)
 
@@ -404,6 +426,7 @@ class StarPO(Algorithm):
         """Writes safetensors and JSON (checkpoint.py); `save()` and Tune come here too."""
         config = self.config.to_run_config().model_dump(mode="json")
         folder = Path(checkpoint_dir)
+        self._progress.estimator, self._progress.line_up = self._estimator.state(), self._line_up.state()
         save_checkpoint(
             folder,
             self._learner_state(),
@@ -426,6 +449,8 @@ class StarPO(Algorithm):
         state = load_learner_state(folder)
         on_every_learner(self.learner_group, lambda learner: learner.restore(state))
         self._progress = Progress(**read_facts(folder)["progress"])
+        self._estimator.restore(self._progress.estimator)
+        self._line_up.restore(self._progress.line_up)
         self._iteration = self._progress.iteration
         ahead = read_ahead(folder)
         self._ahead = Batch(ahead, [], 0.0, self._progress.ahead_drawn) if ahead else None

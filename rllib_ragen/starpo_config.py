@@ -13,27 +13,34 @@ from pydantic import ValidationError
 from ray.rllib.algorithms.algorithm_config import NotProvided
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
-from envs.registry import check_env_name, env_names, gym_id
+from envs.games.registry import make_game
+from envs.registry import gym_id
 from envs.spaces import AnyText
 from rllib_ragen.config import CreditSection, DiagnosticsSection, EnvSection, LearnerSection, RunConfig, Section
 from rllib_ragen.config_checks import ConfigError, check_config
 from rllib_ragen.config_errors import sentence
 from rllib_ragen.config_load import algorithm_preset, flatten
 from rllib_ragen.credit.registry import make_estimator
+from rllib_ragen.game_line_up import policies_of
+from rllib_ragen.game_names import game_name
+from rllib_ragen.line_up_checks import check_line_up
 from rllib_ragen.lora_checks import check_lora
-from rllib_ragen.models.folder import check_model_folder, model_folder
+from rllib_ragen.models.folder import check_model_folder
 from rllib_ragen.models.lora_settings import lora_settings
 from rllib_ragen.registered_envs import is_registered, register_text_envs
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
 from rllib_ragen.starpo_setters import FluentSetters
+from rllib_ragen.task_names import model_folder_of, task_ids, task_name
 from rllib_ragen.weight_broadcast import Broadcast
 
 _RENAMED = {("model", "path"): "model_path", ("rollout", "timeout_s"): "sample_timeout_s"}
 _RENAMED |= {("diagnostics", key): f"diagnostics_{key}" for key in ("interval", "num_prompts")}
+_RENAMED[("multi_agent", "mode")] = "play_mode"
+_FLAT = ("multi_agent", "model", "rollout", "vllm", "credit", "learner", "diagnostics")
 _SECTIONS: dict[str, type[Section]] = {
     name: field.annotation
     for name, field in RunConfig.model_fields.items()
-    if name in ("model", "rollout", "vllm", "credit", "learner", "diagnostics") and isinstance(field.annotation, type)
+    if name in _FLAT and isinstance(field.annotation, type)
 }
 ATTRIBUTES: dict[str, tuple[str, str]] = {
     _RENAMED.get((section, key), key): (section, key) for section, cls in _SECTIONS.items() for key in cls.model_fields
@@ -98,7 +105,8 @@ class StarPOConfig(FluentSetters):
         """The task.
 
         Args:
-            env: name (`sokoban`, `ragen/Sokoban-v0`) or one that `register_env` was given; must make TextEnvs.
+            env: name (`sokoban`, `ragen/Sokoban-v0`, the game `tic_tac_toe`) or one that `register_env` was given; must
+                make TextEnvs, or with several agents TextGameEnvs or RLlib's MultiAgentEnvs of text.
             env_config: {"task": settings of the task, "limits": fields of TextLimits}.
             kwargs: as in AlgorithmConfig.environment.
 
@@ -106,7 +114,7 @@ class StarPOConfig(FluentSetters):
             ValueError: an unknown name.
         """
         if isinstance(env, str) and not is_registered(env):
-            env = gym_id(check_env_name(env))
+            env = gym_id(task_name(env))
         super().environment(env, env_config=env_config, **kwargs)
         return self
 
@@ -148,7 +156,7 @@ class StarPOConfig(FluentSetters):
         config = cls()
         env = run.env.model_dump()
         name, task = env.pop("name"), env.pop("task")
-        if name in env_names() or name in map(gym_id, env_names()):
+        if game_name(name) or name in (*task_ids(), *task_ids().values()):
             config.environment(name, env_config={"task": task, "limits": env})
         else:
             config.environment(name, env_config=task)
@@ -192,7 +200,28 @@ class StarPOConfig(FluentSetters):
     @property
     def model_folder(self) -> Path:
         """Where the model is."""
-        return model_folder(self.model_path)
+        return model_folder_of(self.to_run_config())
+
+    def game(self) -> str | None:
+        """The game for several seats that is played; None for other tasks, and for somebody else's environments."""
+        name = self._text_env_name()
+        return None if name is None else game_name(name)
+
+    def module_ids(self) -> list[str]:
+        """All policies, sorted."""
+        return sorted(map(str, self.policies))
+
+    def trained_ids(self) -> list[str]:
+        """Those that learn, sorted."""
+        chosen = self.policies_to_train
+        if chosen is None:
+            return self.module_ids()
+        return [name for name in self.module_ids() if (chosen(name, None) if callable(chosen) else name in chosen)]
+
+    @property
+    def has_several_agents(self) -> bool:
+        """Whether environments are multi-agent ones."""
+        return self.game() is not None or bool(self.is_multi_agent)
 
     @property
     def shares_module(self) -> bool:
@@ -216,6 +245,7 @@ class StarPOConfig(FluentSetters):
         """
         return choose_engine(
             self.engine,
+            num_policies=len(self.policies),
             num_env_runners=self.num_env_runners,
             model_path=self.model_folder,
             on_gpu=self.num_gpus_per_env_runner > 0,
@@ -226,7 +256,8 @@ class StarPOConfig(FluentSetters):
         if self._text_env_name() is None:
             return dict(self.env_config)
         run = self.to_run_config()
-        return {"task": run.env.task, "limits": asdict(run.text_limits())}
+        limits = run.text_limits() if self.game() is None else run.game_limits()
+        return {"task": run.env.task, "limits": asdict(limits)}
 
     def validate(self) -> None:
         """Refuses what makes no sense, before anything heavy is started.
@@ -234,6 +265,7 @@ class StarPOConfig(FluentSetters):
         Raises:
             ValueError: one sentence that names the key.
         """
+        self._seat_policies()
         super().validate()
         if self.in_evaluation:
             # RLlib's copy for evaluation runners, of which there are none.
@@ -246,9 +278,20 @@ class StarPOConfig(FluentSetters):
         if self.lr_schedule != "constant" and self.decay_iterations is None:
             raise ConfigError(f"learner.decay_iterations: must be an integer ≥ 1 with lr_schedule={self.lr_schedule}")
         check_lora(run.learner, check_model_folder(self.model_path, self.max_context_tokens))
-        self.engine_choice()
-        if self.is_multi_agent:
-            raise ConfigError("multi_agent: StarPO has one policy so far")
+        check_line_up(self)
+
+    def _seat_policies(self) -> None:
+        """What `play_mode` means in RLlib's terms; a user's own `.multi_agent(…)` goes before it."""
+        from rllib_ragen.rollout.env_runner import LLMEnvRunner
+        from rllib_ragen.rollout.multi_agent_runner import MultiAgentLLMEnvRunner
+
+        game = self.game()
+        if game is not None and not self.is_multi_agent:
+            run = self.to_run_config()
+            policies, trained, mapping = policies_of(run.multi_agent, make_game(game, **run.env.task).seats)
+            self.multi_agent(policies=set(policies), policies_to_train=trained, policy_mapping_fn=mapping)
+        if self.has_several_agents and self.env_runner_cls is LLMEnvRunner:
+            self.env_runner_cls = MultiAgentLLMEnvRunner
 
     def make_broadcast(self) -> Broadcast | None:
         """The way of new weights to the engines; None: through the object store."""
@@ -297,6 +340,5 @@ class StarPOConfig(FluentSetters):
         return {"name": name, "task": dict(task), **limits}
 
     def _text_env_name(self) -> str | None:
-        """Short name of one of this project's environments, or None for a registered one of somebody else."""
-        own = {gym_id(name): name for name in env_names()}
-        return own.get(self.env) if isinstance(self.env, str) else None
+        """Short name of one of this project's environments or games, or None for a registered one of somebody else."""
+        return task_ids().get(self.env) if isinstance(self.env, str) else None

@@ -19,6 +19,32 @@ class FluentSetters(AlgorithmConfig):
         """
         return self._set(model_path=model, dtype=dtype)
 
+    def games(
+        self,
+        *,
+        play_mode: str | None = NotProvided,
+        opponent: str = NotProvided,
+        league_size: int = NotProvided,
+        league_win_rate: float | None = NotProvided,
+        league_interval: int = NotProvided,
+        illegal_move: str = NotProvided,
+        max_retries: int = NotProvided,
+        list_actions: bool = NotProvided,
+    ) -> Self:
+        """Who plays whom in a game for several seats (docs/games.md); `.multi_agent(…)` is the way to say it in full.
+
+        Args:
+            play_mode: self_play, per_role, league or against; None: self_play.
+            opponent: scripted player that `against` plays.
+            league_size: earlier copies of the policy that are kept as opponents.
+            league_win_rate: score against the league from which the policy joins it; None: none is enough.
+            league_interval: iterations after which it joins in any case; 0: never.
+            illegal_move: penalty, retry or forfeit.
+            max_retries: how often in a row a seat is asked again (retry).
+            list_actions: prompts list the legal actions.
+        """
+        return self._set(**{name: value for name, value in locals().items() if name not in ("self", "__class__")})
+
     def rollout(
         self,
         *,
@@ -144,6 +170,7 @@ class FluentSetters(AlgorithmConfig):
         *,
         gamma: float = NotProvided,
         lam: float = NotProvided,
+        role_decay: float = NotProvided,
         turn_gamma: float = NotProvided,
         turn_weight: float = NotProvided,
         turn_rewards: bool = NotProvided,
@@ -164,6 +191,7 @@ class FluentSetters(AlgorithmConfig):
         Args:
             gamma: discount per token (gae, bi_level_gae, reinforce++).
             lam: GAE lambda (gae, bi_level_gae).
+            role_decay: memory of the baselines of roles (rae).
             turn_gamma: discount per turn (bi_level_gae, gigpo, turn_grpo).
             turn_weight: turn's advantage beside its episode's (gigpo, turn_grpo).
             turn_rewards: each turn's reward on its own last token (gae, bi_level_gae, reinforce++).

@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envs.baselines import Baselines
 from rllib_ragen.config import RunConfig
 from rllib_ragen.diagnostics.alarms import Alarms
 from rllib_ragen.display import Display, Progress
 from rllib_ragen.interrupt import Interrupt
-from rllib_ragen.results import Evaluation, validation_line
+from rllib_ragen.results import Evaluation, Scale, validation_line
 from rllib_ragen.run_folder import RunFolder, SavedState
 from rllib_ragen.run_log import Row, RunLog, measured
 
@@ -30,7 +29,7 @@ def run_training(
     start: SavedState | None,
     display: Display,
     interrupt: Interrupt,
-    baselines: Baselines | None,
+    baselines: Scale | None,
     on_evaluation: OnEvaluation | None = None,
 ) -> tuple[Training, str]:
     """A whole run: build, test, train with validation and checkpoints, test, export. Ray has been started.
@@ -65,6 +64,8 @@ def run_training(
         if not interrupt.requested:
             training.evaluate_all()
             algo.export_model(folder.export)
+            for policy in algo.trained_ids[1:]:
+                algo.export_model(folder.export.with_name(f"{folder.export.name}_{policy}"), policy)
             if config.learner.lora_rank is not None:
                 algo.export_adapter(folder.export_adapter)
         return training, reason
@@ -87,7 +88,7 @@ class Training:
         log: RunLog,
         display: Display,
         interrupt: Interrupt,
-        baselines: Baselines | None,
+        baselines: Scale | None,
         first: int = 0,
         on_evaluation: OnEvaluation | None = None,
     ) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from rllib_ragen.types import StopReason, Trajectory, Turn
 
-_PLAIN = ("group_id", "env_seed", "outcome_seed", "success", "module_id", "agent_id", "error")
+_PLAIN = ("group_id", "env_seed", "outcome_seed", "success", "module_id", "agent_id", "error", "outcome")
 _TURN_PLAIN = ("prompt", "state", "reply", "reward", "valid", "num_actions", "policy_version", "cached_tokens")
 
 

@@ -109,6 +109,8 @@ class Trajectory:
     agent_id: str = "default_agent"
     error: str = ""
     """What went wrong, if stop_reason.failed."""
+    outcome: str = ""
+    """Of a game that says so: win, draw or loss."""
 
     @property
     def episode_return(self) -> float:

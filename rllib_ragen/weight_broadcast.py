@@ -6,7 +6,6 @@ import logging
 from typing import Any
 
 import ray
-from ray.rllib.core import DEFAULT_MODULE_ID
 from ray.rllib.core.learner.learner_group import LearnerGroup
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
@@ -71,7 +70,9 @@ def _open_sender(learner: Any, size: int, backend: Backend, timeout_s: float) ->
 
 
 def _tensors(learner: Any) -> dict[str, Any]:
-    return lm_weights(learner.module[DEFAULT_MODULE_ID].unwrapped().tensors(inference_only=True))
+    # A vLLM engine samples for one policy.
+    (module_id,) = learner.module.keys()
+    return lm_weights(learner.module[module_id].unwrapped().tensors(inference_only=True))
 
 
 def _specs(learner: Any) -> list[TensorSpec]:

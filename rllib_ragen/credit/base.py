@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,7 +20,7 @@ class Credit:
 
 
 class Estimator(ABC):
-    """Turns raw rewards into advantages. Stateless: the same batch gives the same credits, in any order."""
+    """Turns raw rewards into advantages. Without `state` the same batch gives the same credits, in any order."""
 
     needs_values: ClassVar[bool] = False
     """Whether a critic's values must be given."""
@@ -47,6 +47,13 @@ class Estimator(ABC):
             if value.shape != (trajectory.num_tokens,):
                 raise ValueError(f"values must have shape ({trajectory.num_tokens},), got {value.shape}.")
         return self.assign(trajectories, values)
+
+    def state(self) -> dict[str, float]:
+        """What the estimator remembers from batch to batch, for a checkpoint; most remember nothing."""
+        return {}
+
+    def restore(self, state: Mapping[str, float]) -> None:  # noqa: B027 - most have nothing to restore
+        """Takes what `state` gave."""
 
     @abstractmethod
     def assign(self, trajectories: Sequence[Trajectory], values: Sequence[FloatArray]) -> list[Credit]:

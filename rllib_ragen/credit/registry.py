@@ -11,6 +11,7 @@ from rllib_ragen.credit.dr_grpo import DrGRPO
 from rllib_ragen.credit.gae import GAE
 from rllib_ragen.credit.gigpo import GiGPO
 from rllib_ragen.credit.grpo import GRPO
+from rllib_ragen.credit.rae import RoleAdvantages
 from rllib_ragen.credit.reinforce_plus_plus import ReinforcePlusPlus
 from rllib_ragen.credit.reinforce_plus_plus_baseline import ReinforcePlusPlusBaseline
 from rllib_ragen.credit.rloo import RLOO
@@ -22,6 +23,7 @@ _ESTIMATORS: dict[str, Callable[[CreditSection], Estimator]] = {
     "gae": lambda section: GAE(section.gamma, section.lam, section.turn_rewards),
     "gigpo": lambda section: GiGPO(section.turn_gamma, section.turn_weight),
     "grpo": lambda section: GRPO(),
+    "rae": lambda section: RoleAdvantages(section.role_decay),
     "reinforce++": lambda section: ReinforcePlusPlus(section.gamma, section.turn_rewards),
     "reinforce++_baseline": lambda section: ReinforcePlusPlusBaseline(),
     "rloo": lambda section: RLOO(),

@@ -51,12 +51,14 @@ class StarPOLearner(TorchLearner):
             module = self._unwrapped(module_id)
             if self._settings.gradient_checkpointing:
                 layers_to_recompute(module.llm)
-            if self._settings.kl_coeff:
+            if self._settings.kl_coeff and self.should_module_be_updated(module_id):
                 # Before any checkpoint is loaded: a resumed run is held to the same weights, the model folder's.
                 self._references[module_id] = frozen_copy(module)
 
     def configure_optimizers_for_module(self, module_id: str, config: Any = None) -> None:
-        """AdamW for the policy and, with its own learning rate, for the critic."""
+        """AdamW for the policy and, with its own learning rate, for the critic; nothing for a frozen opponent."""
+        if not self.should_module_be_updated(module_id):
+            return
         parameters: dict[str, list[nn.Parameter]] = {POLICY: [], CRITIC: []}
         for name, parameter in self.module[module_id].named_parameters():
             if parameter.requires_grad:
@@ -134,6 +136,11 @@ class StarPOLearner(TorchLearner):
             self._unwrapped(module_id).set_state(weights)
         self._set_optimizer_state(state["optimizer"])
         self._weights_seq_no = state["weights_seq_no"]
+
+    def copy_module(self, source: str, target: str) -> None:
+        """Gives `target`, a policy that is not trained, the weights of `source`."""
+        weights = {name: array.copy() for name, array in self._unwrapped(source).get_state().items()}
+        self._unwrapped(target).set_state(weights)
 
     def compute_loss_for_module(
         self, *, module_id: str, config: Any, batch: MicroBatch, fwd_out: TokenOutputs

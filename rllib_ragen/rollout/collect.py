@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,16 +15,9 @@ from rllib_ragen.rollout.chat import ChatFormat
 from rllib_ragen.rollout.context import Context
 from rllib_ragen.rollout.engines.base import Engine, EngineFailure
 from rllib_ragen.rollout.env_pool import EnvPool, EnvSlot
+from rllib_ragen.rollout.env_waits import EnvWaits
 from rllib_ragen.rollout.seeds import derived_seed
 from rllib_ragen.types import Sampled, Sampling, StopReason, Trajectory
-
-_GRACE_S = 0.005
-"""What slow environments are waited for before the engine works on."""
-_QUICK_S = 1.0
-"""While every answer came within this time, all answers are waited for: then the engine's batches, and with them the
-last bits of its log-probs, do not depend on the timing of threads."""
-_FREE_WAIT_S, _WAIT_SHARE = 2.0, 0.3
-"""Likewise only while all waits together stay below this time, or below this share of the batch's."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +36,7 @@ def collect(
     *,
     engine: Engine,
     chat: ChatFormat,
-    make_env: Callable[[], TextEnv] | EnvPool,
+    make_env: Callable[[], TextEnv] | EnvPool[TextEnv],
     sampling: Sampling,
     max_context_tokens: int,
     max_concurrent: int = 128,
@@ -78,7 +69,7 @@ def collect(
         EngineDead: the engine is gone; nothing of the batch is returned.
     """
     pool = make_env if isinstance(make_env, EnvPool) else EnvPool(make_env, threaded=env_timeout_s is not None)
-    collector = _Collector(engine, chat, pool, sampling, max_context_tokens, env_timeout_s)
+    collector = _Collector(engine, chat, pool, sampling, max_context_tokens, EnvWaits(env_timeout_s))
     try:
         return collector.run(specs, max_concurrent)
     except BaseException:
@@ -95,46 +86,31 @@ class _Episode:
     key: int
     spec: EpisodeSpec
     context: Context
-    slot: EnvSlot
+    slot: EnvSlot[TextEnv]
     trajectory: Trajectory
     state: str = ""
     """The environment's, for the turn to come."""
 
 
 @dataclass
-class _Pending:
-    """An episode that waits for its environment."""
-
-    episode: _Episode
-    future: Future[Any]
-    resume: Callable[[_Episode, Any], None]
-    deadline: float
-
-
-@dataclass
 class _Collector:
     engine: Engine
     chat: ChatFormat
-    pool: EnvPool
+    pool: EnvPool[TextEnv]
     sampling: Sampling
     max_context_tokens: int
-    env_timeout_s: float | None
+    waits: EnvWaits[_Episode]
     live: dict[int, _Episode] = field(default_factory=dict)
-    """Begun and not done; each is in `requested` or in `pending`, or being moved."""
+    """Begun and not done; each is in `requested` or in `waits`, or being moved."""
     requested: dict[int, _Episode] = field(default_factory=dict)
-    pending: dict[int, _Pending] = field(default_factory=dict)
     done: dict[int, Trajectory] = field(default_factory=dict)
-    started: float = field(default_factory=time.monotonic)
-    waited_s: float = 0.0
-    quick: bool = True
-    """All answers are waited for."""
 
     def run(self, specs: Sequence[EpisodeSpec], max_concurrent: int) -> list[Trajectory]:
         queue = deque(enumerate(specs))
         while len(self.done) < len(specs):
             while queue and len(self.live) < max_concurrent:
                 self._start(*queue.popleft())
-            self._settle_envs()
+            self.waits.settle(bool(self.requested), self._env_failed)
             if self.requested:
                 for key, result in self.engine.poll():
                     self._on_reply(self.requested.pop(key), result)
@@ -154,43 +130,10 @@ class _Collector:
     def _ask_env(
         self, episode: _Episode, call: Callable[[TextEnv], Any], resume: Callable[[_Episode, Any], None]
     ) -> None:
-        limit = math.inf if self.env_timeout_s is None else self.env_timeout_s
-        waiting = _Pending(episode, episode.slot.call(call), resume, time.monotonic() + limit)
-        self.pending[episode.key] = waiting
+        self.waits.ask(episode.key, episode, episode.slot, call, resume)
 
-    def _settle_envs(self) -> None:
-        """Resumes episodes whose environment has answered; ends those whose time is up."""
-        if not self.pending:
-            return
-        futures = {waiting.future for waiting in self.pending.values()}
-        if self.quick:
-            before = time.monotonic()
-            late = wait(futures, _QUICK_S, ALL_COMPLETED).not_done
-            self.waited_s += time.monotonic() - before
-            allowed_s = max(_FREE_WAIT_S, _WAIT_SHARE * (time.monotonic() - self.started))
-            self.quick = not late and self.waited_s <= allowed_s
-        elif self.requested:
-            wait(futures, _GRACE_S, ALL_COMPLETED)
-        else:
-            # With nothing for the engine to do, the first answer is worth resuming for.
-            wait(futures, _QUICK_S, FIRST_COMPLETED)
-        now = time.monotonic()
-        for key, waiting in list(self.pending.items()):
-            if waiting.future.done():
-                del self.pending[key]
-                self._resume(waiting)
-            elif now > waiting.deadline:
-                del self.pending[key]
-                error = f"the environment took longer than {self.env_timeout_s:g} s"
-                self._finish(waiting.episode, StopReason.ENV_ERROR, error=error)
-
-    def _resume(self, waiting: _Pending) -> None:
-        error = waiting.future.exception()
-        if error is None:
-            waiting.resume(waiting.episode, waiting.future.result())
-        else:
-            text = f"{type(error).__name__}: {error}"
-            self._finish(waiting.episode, StopReason.ENV_ERROR, error=text)
+    def _env_failed(self, episode: _Episode, error: str) -> None:
+        self._finish(episode, StopReason.ENV_ERROR, error=error)
 
     def _on_reset(self, episode: _Episode, answer: tuple[str, str, str]) -> None:
         system, message, episode.state = answer

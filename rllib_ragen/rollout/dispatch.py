@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
-from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 from rllib_ragen.rollout.collect import EpisodeSpec
 from rllib_ragen.rollout.env_runner import Played
+from rllib_ragen.rollout.multi_agent_episodes import Episode
 
 _MAX_ROUNDS = 6
 _RESTART_POLL_S = 0.5
@@ -26,7 +26,7 @@ def play_on_runners(
     count: bool,
     timeout_s: float,
     restore: Callable[[], object],
-) -> tuple[list[SingleAgentEpisode], list[Any]]:
+) -> tuple[list[Episode], list[Any]]:
     """Plays every spec exactly once, whatever happens to single runners.
 
     Args:
@@ -45,7 +45,7 @@ def play_on_runners(
     """
     deadline = time.monotonic() + timeout_s
     pending = list(range(len(specs)))
-    done: dict[int, SingleAgentEpisode] = {}
+    done: dict[int, Episode] = {}
     metrics: list[Any] = []
     for _ in range(_MAX_ROUNDS):
         shares = _spread(pending, _healthy_ids(runners, restore, deadline))

@@ -7,27 +7,35 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TypeVar
-
-from envs.text import TextEnv
+from typing import Generic, Protocol, TypeVar
 
 T = TypeVar("T")
+
+
+class Closable(Protocol):
+    """All that is asked of an environment here."""
+
+    def close(self) -> None:
+        """Frees what it holds."""
+
+
+Env = TypeVar("Env", bound=Closable)
 logger = logging.getLogger(__name__)
 
 
-class EnvSlot:
+class EnvSlot(Generic[Env]):
     """One environment, made at its first use. Threaded slots answer later, so that a hung one blocks nobody."""
 
-    def __init__(self, make_env: Callable[[], TextEnv], threaded: bool) -> None:
+    def __init__(self, make_env: Callable[[], Env], threaded: bool) -> None:
         self._make_env = make_env
-        self._env: TextEnv | None = None
+        self._env: Env | None = None
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] | None = None
         if threaded:
             self._jobs = queue.SimpleQueue()
             # A daemon: a hung environment must not keep the process from ending.
             threading.Thread(target=_work, args=(self._jobs,), name="env-slot", daemon=True).start()
 
-    def call(self, function: Callable[[TextEnv], T]) -> Future[T]:
+    def call(self, function: Callable[[Env], T]) -> Future[T]:
         """Runs `function` on the environment; the future holds its result or exception."""
         future: Future[T] = Future()
 
@@ -65,19 +73,19 @@ class EnvSlot:
             self._jobs.put(None)
 
 
-class EnvPool:
+class EnvPool(Generic[Env]):
     """Slots for episodes to borrow. The owner closes it."""
 
-    def __init__(self, make_env: Callable[[], TextEnv], threaded: bool) -> None:
+    def __init__(self, make_env: Callable[[], Env], threaded: bool) -> None:
         """`threaded`: whether calls may be given up on after a time limit."""
         self._make_env, self._threaded = make_env, threaded
-        self._free: list[EnvSlot] = []
+        self._free: list[EnvSlot[Env]] = []
 
-    def borrow(self) -> EnvSlot:
+    def borrow(self) -> EnvSlot[Env]:
         """An idle slot, or a new one."""
         return self._free.pop() if self._free else EnvSlot(self._make_env, self._threaded)
 
-    def give_back(self, slot: EnvSlot) -> None:
+    def give_back(self, slot: EnvSlot[Env]) -> None:
         """The slot is idle and sound."""
         self._free.append(slot)
 

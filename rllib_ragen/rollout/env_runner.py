@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import ray
 import torch
 from ray.rllib.callbacks.utils import make_callback
-from ray.rllib.core import COMPONENT_RL_MODULE, DEFAULT_MODULE_ID
+from ray.rllib.core import COMPONENT_RL_MODULE
+from ray.rllib.core.rl_module.multi_rl_module import MultiRLModule
 from ray.rllib.env import INPUT_ENV_SINGLE_SPACES, INPUT_ENV_SPACES
 from ray.rllib.env.env_context import EnvContext
 from ray.rllib.env.env_runner import EnvRunner
-from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.utils import force_list
 from ray.rllib.utils.checkpoints import Checkpointable
 from ray.rllib.utils.framework import get_device
@@ -22,7 +22,7 @@ from ray.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME, WEIGHTS_SEQ_
 
 from envs.text import TextEnv
 from rllib_ragen.models.channel import Meeting, TensorSpec
-from rllib_ragen.models.llm_module import LLMRLModule, lm_weights
+from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.wire import WireState, from_wire
 from rllib_ragen.rollout.chat import ChatFormat
 from rllib_ragen.rollout.collect import EpisodeSpec, collect
@@ -30,6 +30,7 @@ from rllib_ragen.rollout.engines.base import Engine, EngineDead
 from rllib_ragen.rollout.engines.hf import HFEngine
 from rllib_ragen.rollout.env_pool import EnvPool
 from rllib_ragen.rollout.episodes import to_episode
+from rllib_ragen.rollout.multi_agent_episodes import Episode
 from rllib_ragen.rollout.runner_metrics import log_episodes
 from rllib_ragen.rollout.specs import training_specs
 from rllib_ragen.types import Sampling
@@ -41,7 +42,7 @@ logger = logging.getLogger(__name__)
 class Played:
     """What one `play` call brings back from an actor."""
 
-    episodes: list[SingleAgentEpisode]
+    episodes: list[Episode]
     """In the order of the specs."""
     metrics: Any
     error: str = ""
@@ -61,8 +62,9 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         self._is_actor = bool(self.worker_index)
         torch.set_num_threads(self.config.threads_of(actor=self._is_actor))
         self.chat = ChatFormat.from_folder(self.config.model_folder)
-        self.module: LLMRLModule | None = None
-        self.engine: Engine | None = None
+        self.module: Any = None
+        self.engines: dict[str, Engine] = {}
+        """By module id; empty until there are modules."""
         self._meeting: Meeting | None = None
         self._next_plain_group = 0
         self.make_env()
@@ -81,13 +83,21 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             self.config.resolved_env_config(), worker_index=self.worker_index or 0, num_workers=self.num_workers
         )
         probe = self._env_creator(context)
-        if not isinstance(probe, TextEnv):
-            raise TypeError(f"StarPO plays TextEnv environments, {self.config.env!r} makes a {type(probe).__name__}")
-        self._spaces = (probe.observation_space, probe.action_space)
-        self._max_turns = probe.limits.max_turns
+        self._look_at(probe)
         self._callback("on_environment_created", env=probe, env_context=context)
         probe.close()
-        self.pool = EnvPool(lambda: self._env_creator(context), threaded=True)
+        self.pool: EnvPool[Any] = EnvPool(lambda: self._adapted(self._env_creator(context)), threaded=True)
+
+    def _adapted(self, env: Any) -> Any:
+        """What episodes are played with."""
+        return env
+
+    def _look_at(self, env: Any) -> None:
+        """Learns from an environment what it asks of a policy. Raises TypeError if it is no TextEnv."""
+        if not isinstance(env, TextEnv):
+            raise TypeError(f"StarPO plays TextEnv environments, {self.config.env!r} makes a {type(env).__name__}")
+        self._spaces = (env.observation_space, env.action_space)
+        self._max_turns = env.limits.max_turns
 
     def make_module(self) -> None:
         """Starts this runner's own engine."""
@@ -97,7 +107,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
 
             gpus = config.workers_per_engine
             cache = config.kv_cache_gib
-            self.engine = VLLMEngine(
+            self.engines[self._only_module()] = VLLMEngine(
                 config.model_folder,
                 max_context=config.max_context_tokens,
                 max_rows=config.max_concurrent,
@@ -114,14 +124,28 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             return
         spec = config.get_multi_rl_module_spec(spaces=self.get_spaces(), inference_only=True)
         device = get_device(config, config.num_gpus_per_env_runner if self._is_actor else 0)
-        self.attach(spec.build()[DEFAULT_MODULE_ID].to(device))
+        self.attach(spec.build().to(device))
 
-    def attach(self, module: LLMRLModule) -> None:
-        """Samples with `module` from now on; tell `weights_changed` when somebody else updates it."""
-        self.module = module
-        self.engine = HFEngine(
-            module.llm, max_context=self.config.max_context_tokens, max_rows=self.config.max_concurrent
-        )
+    def attach(self, module: MultiRLModule) -> None:
+        """Samples with the modules of `module` from now on; tell `weights_changed` when somebody else updates them."""
+        module_ids = sorted(module.keys())
+        # As in RLlib: a runner with one policy shows the module itself.
+        self.module = module[module_ids[0]] if len(module_ids) == 1 else module
+        for module_id in module_ids:
+            self.engines[module_id] = HFEngine(
+                module[module_id].llm, max_context=self.config.max_context_tokens, max_rows=self.config.max_concurrent
+            )
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of the only policy. Raises ValueError if there are none or several."""
+        (engine,) = self.engines.values()
+        return engine
+
+    def _only_module(self) -> str:
+        """The one policy of a runner whose engine cannot hold several."""
+        (module_id,) = self.config.module_ids()
+        return str(module_id)
 
     # --- sampling ---------------------------------------------------------------------------------------------------
 
@@ -135,7 +159,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         explore: bool | None = None,
         count: bool = True,
         **kwargs: Any,
-    ) -> list[SingleAgentEpisode]:
+    ) -> list[Episode]:
         """Plays complete episodes.
 
         Args:
@@ -150,27 +174,19 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         Raises:
             EngineDead: the engine is gone.
         """
-        assert self.engine is not None, "attach() a module first"
+        assert self.engines, "attach() a module first"
         if specs is None:
             specs = self._plain_specs(num_episodes or max(1, (num_timesteps or 0) // self._max_turns))
         if greedy is None:
             greedy = not (self.config.explore if explore is None else explore)
         # A fresh start makes the result independent of what was sampled before, to the last bit.
-        self.engine.wake()
-        self.engine.reset()
-        trajectories = collect(
-            specs,
-            engine=self.engine,
-            chat=self.chat,
-            make_env=self.pool,
-            sampling=self._sampling(greedy),
-            max_context_tokens=self.config.max_context_tokens,
-            max_concurrent=self.config.max_concurrent,
-            env_timeout_s=self.config.env_timeout_s,
-        )
+        for engine in self.engines.values():
+            engine.wake()
+            engine.reset()
+        episodes = self._collect(specs, self._sampling(greedy))
         if self.config.sleep:
-            self.engine.sleep()
-        episodes = [to_episode(trajectory) for trajectory in trajectories]
+            for engine in self.engines.values():
+                engine.sleep()
         if count:
             self._report(episodes)
         return episodes
@@ -185,6 +201,20 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             logger.exception("sampling failed")
             return Played([], None, f"{type(error).__name__}: {error}")
         return Played(episodes, self.get_metrics() if count else None)
+
+    def _collect(self, specs: Sequence[EpisodeSpec], sampling: Sampling) -> list[Episode]:
+        """One episode per spec."""
+        trajectories = collect(
+            specs,
+            engine=self.engine,
+            chat=self.chat,
+            make_env=self.pool,
+            sampling=sampling,
+            max_context_tokens=self.config.max_context_tokens,
+            max_concurrent=self.config.max_concurrent,
+            env_timeout_s=self.config.env_timeout_s,
+        )
+        return [to_episode(trajectory) for trajectory in trajectories]
 
     def _sampling(self, greedy: bool) -> Sampling:
         config = self.config
@@ -201,7 +231,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         self._next_plain_group += count
         return training_specs(self._seed or 0, first, count, 1)
 
-    def _report(self, episodes: list[SingleAgentEpisode]) -> None:
+    def _report(self, episodes: list[Episode]) -> None:
         for episode in episodes:
             self._callback(
                 "on_episode_end",
@@ -226,19 +256,20 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
     # --- weights and state ------------------------------------------------------------------------------------------
 
     def weights_changed(self, version: int) -> None:
-        """The attached module has been updated in place."""
-        assert isinstance(self.engine, HFEngine)
-        self.engine.weights_changed(version)
+        """The attached modules have been updated in place."""
+        for engine in self.engines.values():
+            assert isinstance(engine, HFEngine)
+            engine.weights_changed(version)
 
-    def load_weights(self, state: WireState, version: int) -> None:
-        """Replaces the engine's weights by a module state and takes the new policy version.
+    def load_weights(self, modules: Mapping[str, WireState], version: int) -> None:
+        """Replaces each engine's weights by its module's state and takes the new policy version.
 
         Raises:
-            ValueError: a missing or unknown weight, or a wrong shape; nothing has been changed then.
+            ValueError: a missing or unknown weight, or a wrong shape; that engine has not been changed then.
         """
-        assert self.engine is not None
-        named = {name: from_wire(array) for name, array in lm_weights(state).items()}
-        self.engine.load_weights(named, version)
+        for module_id, engine in self.engines.items():
+            named = {name: from_wire(array) for name, array in lm_weights(modules[module_id]).items()}
+            engine.load_weights(named, version)
 
     def receive_weights(self, meeting: Meeting, first_rank: int, specs: Sequence[TensorSpec], version: int) -> None:
         """Takes what the first learner sends through the channel of `meeting`; the engine's workers have ranks there.
@@ -266,7 +297,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             modules = state[COMPONENT_RL_MODULE]
             if isinstance(modules, ray.ObjectRef):
                 modules = ray.get(modules)
-            self.load_weights(modules[DEFAULT_MODULE_ID], state.get(WEIGHTS_SEQ_NO, 0))
+            self.load_weights(modules, state.get(WEIGHTS_SEQ_NO, 0))
 
     def get_ctor_args_and_kwargs(self) -> tuple[tuple[()], dict[str, Any]]:
         """What a copy of this runner would be built with."""
@@ -280,7 +311,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
 
     def get_spaces(self) -> dict[str, Any]:
         """Text in, text out."""
-        return dict.fromkeys((INPUT_ENV_SPACES, INPUT_ENV_SINGLE_SPACES, DEFAULT_MODULE_ID), self._spaces)
+        return dict.fromkeys((INPUT_ENV_SPACES, INPUT_ENV_SINGLE_SPACES, *self.config.module_ids()), self._spaces)
 
     def get_metrics(self) -> Any:
         """Metrics since the last call, reduced."""
@@ -288,10 +319,10 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
 
     def assert_healthy(self) -> None:
         """Raises AssertionError if there is nothing to sample with."""
-        assert self.engine is not None or self.config.shares_module, "the runner has no engine"
+        assert self.engines or self.config.shares_module, "the runner has no engine"
 
     def stop(self) -> None:
         """Closes environments and engine."""
         self.pool.close()
-        if self.engine is not None:
-            self.engine.close()
+        for engine in self.engines.values():
+            engine.close()

@@ -49,6 +49,7 @@ def to_episode(trajectory: Trajectory) -> SingleAgentEpisode:
         stop_reason=str(trajectory.stop_reason),
         success=trajectory.success,
         error=trajectory.error,
+        outcome=trajectory.outcome,
     )
     return episode
 
@@ -78,6 +79,7 @@ def to_trajectory(episode: SingleAgentEpisode) -> Trajectory:
         module_id=episode.module_id,
         agent_id=episode.agent_id,
         error=facts["error"],
+        outcome=facts["outcome"],
     )
 
 

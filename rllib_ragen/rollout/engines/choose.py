@@ -35,6 +35,7 @@ def choose_engine(
     model_path: str | Path,
     on_gpu: bool = False,
     installed: bool | None = None,
+    num_policies: int = 1,
 ) -> EngineChoice:
     """Asked-for means used; `auto` takes vLLM where it is installed, has a process of its own and can serve the model.
 
@@ -44,6 +45,7 @@ def choose_engine(
         model_path: folder of the model; its config.json is read.
         on_gpu: whether runners have a GPU.
         installed: whether vLLM is installed; default: looked up.
+        num_policies: that one env runner samples with.
 
     Raises:
         ValueError: vLLM is asked for and cannot be used, or an unknown engine is asked for.
@@ -54,7 +56,7 @@ def choose_engine(
         raise ValueError(f"unknown rollout.engine {asked!r}; allowed: auto, hf, vllm")
     obstacle = _obstacle(
         num_env_runners, Path(model_path), on_gpu, vllm_installed() if installed is None else installed
-    )
+    ) or _several(num_policies)
     if asked == "vllm":
         if obstacle:
             raise ValueError(f"rollout.engine is vllm, but {obstacle}")
@@ -77,6 +79,15 @@ def _obstacle(num_env_runners: int, model_path: Path, on_gpu: bool, installed: b
         allowed = ", ".join(map(str, VLLM_CPU_HEAD_SIZES))
         return f"vLLM's CPU attention has no head size {size} (it has {allowed})"
     return ""
+
+
+def _several(num_policies: int) -> str:
+    if num_policies == 1:
+        return ""
+    return (
+        f"there are {num_policies} policies, and an env runner has one vLLM engine, which takes its device's memory for"
+        " one policy (allowed: hf)"
+    )
 
 
 def _head_size(model_path: Path) -> int | None:

@@ -1,0 +1,15 @@
+"""How bad input is told."""
+
+from __future__ import annotations
+
+import difflib
+
+
+class ConfigError(ValueError):
+    """Bad input: its text is one sentence that names the key and what is allowed."""
+
+
+def nearest(name: str, allowed: list[str]) -> str:
+    """`did you mean x? allowed: x, y`, or only the second part if nothing is near."""
+    near = difflib.get_close_matches(name, allowed, n=1)
+    return (f"did you mean {near[0]}? " if near else "") + f"allowed: {', '.join(allowed)}"

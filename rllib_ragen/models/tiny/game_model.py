@@ -1,0 +1,160 @@
+"""A small model for one game, made from nothing on random legal play: `model.path: tiny` with a game.
+
+python -m rllib_ragen.models.tiny.game_model --env tic_tac_toe --out results/tic_tac_toe_model
+
+The embedded model was never told a game and names no legal move in one. This one reads the game's prompts (brief style)
+and answers with a legal action drawn evenly, named in its thought and again in its answer: it knows how to move, and
+nothing of how to win. Made once, in about a minute on a core, and kept in the user's cache folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from envs.cache import cache_folder
+from envs.games.env import TextGameEnv
+from envs.games.limits import GameLimits
+from envs.games.registry import make_text_game
+from envs.reply import format_reply
+from rllib_ragen.models.tiny.teacher import Message
+
+RECIPE_VERSION = 1
+"""Part of every key: to be raised when the recipe changes or games are told otherwise; old models stay unused then."""
+NUM_GAMES = 2_000
+_VOCAB_SIZE = 512
+_MAX_LENGTH = 4_096
+_LEARNING_RATE, _BATCH_SIZE = 2e-3, 8
+_FIRST_SEED = 1_000_000_000
+"""Far from the seeds of training and evaluation, for the games that have many instances."""
+
+
+def game_model_folder(name: str, game: Mapping[str, Any], limits: GameLimits) -> Path:
+    """Where the model of game `name` with these settings is kept; it need not be there yet."""
+    told = {key: value for key, value in asdict(limits).items() if key in ("think", "list_actions")}
+    key = json.dumps([RECIPE_VERSION, name, dict(game), told, NUM_GAMES], sort_keys=True)
+    return cache_folder() / "game_models" / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+
+
+def ensure_game_model(name: str, game: Mapping[str, Any], limits: GameLimits) -> Path:
+    """The model's folder, made now unless it is there.
+
+    Raises:
+        ValueError: an unknown game or setting.
+    """
+    folder = game_model_folder(name, game, limits)
+    if (folder / "made.json").is_file():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Several processes may make the same model at once: each its own folder, then one atomic step.
+    draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".making-"))
+    try:
+        make(draft, name, game, limits)
+        draft.rename(folder)
+    except OSError:
+        if not (folder / "made.json").is_file():
+            raise
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return folder
+
+
+def make(out: Path, name: str, game: Mapping[str, Any], limits: GameLimits, num_games: int = NUM_GAMES) -> None:
+    """Makes tokenizer and model and saves them as a plain transformers folder, with made.json beside them.
+
+    Args:
+        out: folder to write.
+        name: the game.
+        game: its settings.
+        limits: how replies must look; the prompt style is brief in any case.
+        num_games: random games that are learnt from.
+    """
+    import torch
+
+    from rllib_ragen.models.tiny.demonstrations import as_text, encode
+    from rllib_ragen.models.tiny.make import Phase, train
+    from rllib_ragen.models.tiny.tokenizer import train_tokenizer
+    from rllib_ragen.rollout.chat import ChatFormat
+
+    env = make_text_game(name, dict(game), {**asdict(limits), "prompt_style": "brief"})
+    talks = [talk for number in range(num_games) for talk in random_game(env, number)]
+    tokenizer = train_tokenizer((as_text(talk) for talk in talks[:600]), _VOCAB_SIZE)
+    chat = ChatFormat(tokenizer)
+    samples = [sample for talk in talks if len((sample := encode(talk, chat)).token_ids) <= _MAX_LENGTH]
+    threads = torch.get_num_threads()
+    # The same weights whatever the machine's number of cores.
+    torch.set_num_threads(1)
+    with torch.random.fork_rng(devices=[]):
+        model = _build_model(tokenizer)
+        made = train(model, samples, Phase(name, (), _LEARNING_RATE, _BATCH_SIZE), seed=0)
+    torch.set_num_threads(threads)
+    model.save_pretrained(out)
+    tokenizer.save_pretrained(out)
+    facts = {"game": name, "settings": dict(game), "games": num_games, **made}
+    temporary = out / "made.json.part"
+    temporary.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    os.replace(temporary, out / "made.json")
+
+
+def random_game(env: TextGameEnv, number: int) -> Iterator[list[Message]]:
+    """One game of random legal moves → what each seat that replied was told and said."""
+    rng = np.random.default_rng([number, 1])
+    prompts, _ = env.reset(seed=_FIRST_SEED + number, options={"outcome_seed": number})
+    talks: dict[str, list[Message]] = {seat: [Message("system", env.system_prompt)] for seat in env.possible_agents}
+    while env.agents:
+        replies = {}
+        for seat in env.to_act:
+            legal = env.game.legal_actions(seat)
+            action = legal[int(rng.integers(len(legal)))]
+            replies[seat] = format_reply([action], f"play {action}" if env.limits.think else None)
+            talks[seat] += [Message("user", prompts[seat]), Message("assistant", replies[seat])]
+        prompts = env.step(replies).observations
+    yield from (talk for talk in talks.values() if len(talk) > 1)
+
+
+def _build_model(tokenizer: Any) -> Any:
+    """A Llama of about 0.15M parameters; head size 32, the smallest that vLLM's CPU attention serves."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=math.ceil(len(tokenizer) / 16) * 16,
+        hidden_size=64,
+        intermediate_size=192,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=_MAX_LENGTH,
+        tie_word_embeddings=True,
+        initializer_range=0.05,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    return LlamaForCausalLM(config)
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--env", required=True, help="the game")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write")
+    parser.add_argument("--games", type=int, default=NUM_GAMES, help="random games to learn from")
+    options = parser.parse_args()
+    make(options.out, options.env, {}, GameLimits(), options.games)
+
+
+if __name__ == "__main__":
+    main()
