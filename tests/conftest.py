@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 import warnings
 
 import hypothesis
@@ -25,7 +26,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
     A test marked `jobs` skips, and says so, where ray[default] is missing: `make` does not install it.
     """
-    missing = [name for name in OF_RAY_DEFAULT if importlib.util.find_spec(name) is None]
+    # `colorful` puts a module without a spec in its own place when it is imported.
+    missing = [name for name in OF_RAY_DEFAULT if name not in sys.modules and importlib.util.find_spec(name) is None]
     if item.get_closest_marker("jobs") is not None and missing:
         how = "pip install -c requirements/constraints.txt -e '.[jobs]'"
         warnings.warn(f"NOT TESTED, no ray[default] here: {item.nodeid}; {how}", stacklevel=1)

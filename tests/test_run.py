@@ -194,7 +194,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_exits_130(halved: tuple[Path, str, s
     assert "Traceback" not in output
 
 
-def test_interrupted_and_resumed_is_the_same_run_bit_for_bit(
+def test_R1_interrupted_and_resumed_is_the_same_run_bit_for_bit(
     whole: tuple[Path, str], halved: tuple[Path, str, str]
 ) -> None:
     assert by_key(halved[0]) == by_key(whole[0])
@@ -204,7 +204,7 @@ def test_interrupted_and_resumed_is_the_same_run_bit_for_bit(
     assert all(torch.equal(mine[name], theirs[name]) for name in mine)
 
 
-def test_a_resumed_run_may_change_its_end_and_nothing_else(
+def test_R1_a_resumed_run_may_change_its_end_and_nothing_else(
     whole: tuple[Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = str(whole[0])
