@@ -1,35 +1,36 @@
 """Checkpoints: safetensors and JSON, no pickle; the same whatever the number of learners and runners.
 
-    state.json                              counters, config, versions; written last
+    state.json                              counters, config, versions, checksums of all files; written last
     <module id>/policy/                     a plain transformers folder; or, of a run that trains adapters:
     <module id>/adapter/                    a peft folder; state.json says of which model
     <module id>/value_head.safetensors      if there is a critic
     <module id>/optimizer.safetensors       moments by optimiser and parameter name
     ahead.jsonl                             trajectories sampled for the next iteration, if there are any
 
-There is no random state to save: everything random follows from the run seed and the counters.
+There is no random state to save: everything random follows from the run seed and the counters. Nor are there states
+of schedules and filters, which follow from the counters and the batch, or of alarms, which follow from the run's log.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rllib_ragen.adapter_folder import adapter_base, read_adapter_folder, write_adapter_folder
+from rllib_ragen.checkpoint_facts import STATE_FILE, read_facts, write_facts
+from rllib_ragen.checkpoint_files import PARTIAL, check_files, digests, move_into
 from rllib_ragen.models.llm_module import LLM, VALUE_HEAD, lm_weights
 from rllib_ragen.models.lora_settings import LoraSettings
 from rllib_ragen.models.wire import WireArray, WireState, from_wire
 from rllib_ragen.trajectory_json import from_json, to_json
 from rllib_ragen.types import Trajectory
+from rllib_ragen.versions import installed_versions
 from rllib_ragen.weight_files import load_weights, save_weights
 
-STATE_FILE = "state.json"
 AHEAD_FILE = "ahead.jsonl"
-_FORMAT = 1
 _WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".index.json", ".msgpack", ".h5")
 
 
@@ -53,62 +54,61 @@ def save_checkpoint(
         ahead: trajectories that are sampled and not yet learnt from.
         lora: of the adapters that are trained instead of all weights; None: none.
     """
-    version = str(learner_state["weights_seq_no"])
-    (folder / STATE_FILE).unlink(missing_ok=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / AHEAD_FILE).unlink(missing_ok=True)
+    partial = folder / PARTIAL
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
     if ahead:
-        (folder / AHEAD_FILE).write_text("".join(json.dumps(to_json(one)) + "\n" for one in ahead), encoding="utf-8")
-    for module_id, state in learner_state["rl_module"].items():
-        own = folder / module_id
-        if lora is None:
-            write_model_folder(own / "policy", lm_weights(state), source, version)
-        else:
-            write_adapter_folder(own / "adapter", state, lora, source, version)
-        head = {name: array for name, array in state.items() if name.startswith(VALUE_HEAD)}
-        save_weights(own / "value_head.safetensors", head, version)
-        moments = {
-            f"{name.removeprefix(module_id + '_')}/{key}": array
-            for name, entry in learner_state["optimizer"].items()
-            if entry["module_id"] == module_id
-            for key, array in entry["state"].items()
-        }
-        save_weights(own / "optimizer.safetensors", moments, version)
+        (partial / AHEAD_FILE).write_text("".join(json.dumps(to_json(one)) + "\n" for one in ahead), encoding="utf-8")
+    version = str(learner_state["weights_seq_no"])
+    for module_id in learner_state["rl_module"]:
+        _write_module(partial / module_id, module_id, learner_state, source, lora, version)
     facts = {
-        "format": _FORMAT,
         "modules": sorted(learner_state["rl_module"]),
         "weights_seq_no": learner_state["weights_seq_no"],
+        "skipped_in_a_row": dict(learner_state["skipped_in_a_row"]),
         "progress": dict(progress),
         "config": dict(config),
+        "versions": installed_versions(),
         "adapter_base": adapter_base(source, lora) if lora else None,
+        "files": digests(partial),
     }
-    temporary = folder / f"{STATE_FILE}.part"
-    temporary.write_text(json.dumps(facts, indent=2) + "\n")
-    os.replace(temporary, folder / STATE_FILE)
+    write_facts(partial, facts)
+    (folder / AHEAD_FILE).unlink(missing_ok=True)
+    move_into(partial, folder, STATE_FILE)
 
 
-def read_facts(folder: Path) -> dict[str, Any]:
-    """state.json of a checkpoint.
-
-    Raises:
-        ValueError: no (complete) checkpoint, or one of another format.
-    """
-    path = folder / STATE_FILE
-    if not path.is_file():
-        raise ValueError(f"{str(folder)!r} holds no complete checkpoint (no {STATE_FILE})")
-    facts: dict[str, Any] = json.loads(path.read_text())
-    if facts.get("format") != _FORMAT:
-        raise ValueError(f"{str(path)!r} has format {facts.get('format')!r}, this version reads {_FORMAT}")
-    return facts
+def _write_module(
+    folder: Path,
+    module_id: str,
+    learner_state: Mapping[str, Any],
+    source: Path,
+    lora: LoraSettings | None,
+    version: str,
+) -> None:
+    state = learner_state["rl_module"][module_id]
+    if lora is None:
+        write_model_folder(folder / "policy", lm_weights(state), source, version)
+    else:
+        write_adapter_folder(folder / "adapter", state, lora, source, version)
+    head = {name: array for name, array in state.items() if name.startswith(VALUE_HEAD)}
+    save_weights(folder / "value_head.safetensors", head, version)
+    moments = {
+        f"{name.removeprefix(module_id + '_')}/{key}": array
+        for name, entry in learner_state["optimizer"].items()
+        if entry["module_id"] == module_id
+        for key, array in entry["state"].items()
+    }
+    save_weights(folder / "optimizer.safetensors", moments, version)
 
 
 def load_learner_state(folder: Path) -> dict[str, Any]:
     """The learner's state in a checkpoint, as `Learner.set_state` takes it.
 
     Raises:
-        ValueError: no complete checkpoint, or files of different checkpoints.
+        ValueError: no complete checkpoint, or a file that is not what was written; the sentence names it.
     """
     facts = read_facts(folder)
+    check_files(folder, facts["files"], contents=True)
     version = str(facts["weights_seq_no"])
     modules: dict[str, WireState] = {}
     optimizers: dict[str, Any] = {}
@@ -124,7 +124,8 @@ def load_learner_state(folder: Path) -> dict[str, Any]:
             optimizer, moment = key.split("/", 1)
             entry = optimizers.setdefault(f"{module_id}_{optimizer}", {"module_id": module_id, "state": {}})
             entry["state"][moment] = array
-    return {"rl_module": modules, "optimizer": optimizers, "weights_seq_no": facts["weights_seq_no"]}
+    counters = {name: facts[name] for name in ("weights_seq_no", "skipped_in_a_row")}
+    return {"rl_module": modules, "optimizer": optimizers, **counters}
 
 
 def read_ahead(folder: Path) -> list[Trajectory]:

@@ -41,8 +41,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = make_parser("evaluate", "Success of a model on instances of one split, T = 1 and greedy.", _FLAGS)
+    parser.add_argument("model", metavar="RUN_OR_MODEL", help="run folder, model folder, or tiny")
     parser.add_argument(
-        "model", metavar="RUN_OR_MODEL", help="run folder (its newest checkpoint), model folder, or tiny"
+        "--checkpoint",
+        choices=["best", "newest"],
+        default="best",
+        metavar="WORD",
+        help="of a run: best on validation (newest without validation) or newest [best]",
     )
     parser.add_argument(
         "--split", choices=[*Split], default=Split.TEST, metavar="WORD", help="train, val or test [test]"
@@ -61,7 +66,8 @@ def plan(options: argparse.Namespace) -> tuple[RunConfig, SavedState | None]:
     path = Path(options.model)
     if (path / "config.yaml").is_file():
         folder = RunFolder.open(path)
-        return build_config(folder.config().model_dump(), given), folder.newest_checkpoint()
+        best = folder.best_checkpoint() if options.checkpoint == "best" else None
+        return build_config(folder.config().model_dump(), given), best or folder.newest_checkpoint()
     name = str(flatten(given).get("env.name", RunConfig().env.name))
     return build_config(preset(name), given, {"model": {"path": options.model}}), None
 
@@ -76,12 +82,13 @@ def evaluate(config: RunConfig, saved: SavedState | None, split: str, num_instan
     start_ray(config)
     from rllib_ragen.run_log import measured
     from rllib_ragen.starpo_config import StarPOConfig
+    from rllib_ragen.training import load
 
     algo = StarPOConfig.from_run_config(config).build_algo()
     try:
         if saved:
-            algo.load_checkpoint(saved.path)
-        where = f"iteration {saved.iteration}" if saved else config.model.path
+            load(algo, saved)
+        where = f"{saved.path.parent.name}/{saved.path.name}" if saved else config.model.path
         print(f"{config.env.name}, {num_instances} {split} instances, {where}", flush=True)
         for greedy in (False, True):
             result = measured(algo.evaluate_split(split, num_instances, greedy))

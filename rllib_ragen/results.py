@@ -111,6 +111,26 @@ def outcome_lines(evaluation: Evaluation) -> list[str]:
     return lines
 
 
+def best_on_validation(evaluations: Iterable[Evaluation]) -> tuple[int, float] | None:
+    """(iteration, mean success of T = 1 and greedy) of the best validation, None if there was none.
+
+    Of equal ones that with the better mean return, then the earliest.
+    """
+    found: dict[int, list[Evaluation]] = {}
+    for evaluation in evaluations:
+        if evaluation.split == "val" and math.isfinite(evaluation.success):
+            found.setdefault(evaluation.iteration, []).append(evaluation)
+    scores = []
+    for iteration, ways in found.items():
+        if len(ways) == 2:
+            returns = [-math.inf if math.isnan(one.episode_return) else one.episode_return for one in ways]
+            scores.append((sum(one.success for one in ways) / 2, sum(returns), -iteration))
+    if not scores:
+        return None
+    success, _, iteration = max(scores)
+    return -iteration, success
+
+
 def way(greedy: bool, temperature: float = 1.0) -> str:
     """How replies were chosen."""
     return "greedy" if greedy else f"T = {temperature:g}"

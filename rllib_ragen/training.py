@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rllib_ragen.config import RunConfig
+from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.diagnostics.alarms import Alarms
-from rllib_ragen.display import Display, Progress
+from rllib_ragen.display import Display, Progress, percent
 from rllib_ragen.interrupt import Interrupt
-from rllib_ragen.results import Evaluation, Scale, validation_line
+from rllib_ragen.results import Evaluation, Scale, best_on_validation, validation_line
 from rllib_ragen.run_folder import RunFolder, SavedState
 from rllib_ragen.run_log import Row, RunLog, measured
 
@@ -53,8 +54,9 @@ def run_training(
     # A run that was killed before its first checkpoint has logs of what will be done again.
     log = RunLog(folder.path, first)
     try:
+        folder.forget_bests_after(first)
         if start:
-            algo.load_checkpoint(start.path)
+            load(algo, start)
             display.say(f"resumed     at iteration {first}")
         training = Training(config, algo, folder, log, display, interrupt, baselines, first, on_evaluation)
         if first == 0:
@@ -72,6 +74,18 @@ def run_training(
     finally:
         log.close()
         algo.stop()
+
+
+def load(algo: StarPO, saved: SavedState) -> None:
+    """Takes a checkpoint's state.
+
+    Raises:
+        ConfigError: it is not what was written, or one of another run; one sentence.
+    """
+    try:
+        algo.load_checkpoint(str(saved.path))
+    except ValueError as error:
+        raise ConfigError(f"the checkpoint of iteration {saved.iteration} cannot be loaded: {error}") from error
 
 
 class Training:
@@ -123,6 +137,8 @@ class Training:
             self.evaluations.append(found[-1])
         if found:
             self._display.say(validation_line(found, self._baselines))
+            if split == "val":
+                self._keep_best()
             if self._on_evaluation is not None:
                 self._on_evaluation(found)
 
@@ -168,6 +184,13 @@ class Training:
         if self._saved_at != self.iteration:
             self._folder.save_checkpoint(self.iteration, self._save_to, self.config.keep_checkpoints)
             self._saved_at = self.iteration
+
+    def _keep_best(self) -> None:
+        """Saves this iteration if no validation was better."""
+        best = best_on_validation(self.evaluations)
+        if best is not None and best[0] == self.iteration:
+            path = self._folder.save_best(self.iteration, self._save_to)
+            self._display.say(f"best so far on validation ({percent(best[1])}), kept in {path}")
 
     def _watch(self, row: Row) -> None:
         """Tells and logs the alarms that a row sets off."""

@@ -183,6 +183,13 @@ def test_the_exported_model_is_a_plain_transformers_folder_with_trained_weights(
 def test_checkpoints_are_kept_at_the_interval_and_at_the_end(whole: tuple[Path, str]) -> None:
     names = sorted(path.name for path in (whole[0] / "checkpoints").iterdir())
     assert names == ["iteration_000003", f"iteration_{ITERATIONS:06d}"]
+    scores = {
+        iteration: sum(by_key(whole[0])[iteration, "val", greedy]["success"] for greedy in (False, True))
+        for iteration in (0, 2, ITERATIONS)
+    }
+    (best,) = (whole[0] / "best").iterdir()
+    assert scores[int(best.name.removeprefix("iteration_"))] == max(scores.values())
+    assert f"kept in {best}" in whole[1] and f"best           {best}  (on validation)" in whole[1]
     assert not [path for path in whole[0].rglob("*") if path.suffix in (".pkl", ".pt", ".pth", ".bin")]
 
 
@@ -194,7 +201,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_exits_130(halved: tuple[Path, str, s
     assert "Traceback" not in output
 
 
-def test_interrupted_and_resumed_is_the_same_run_bit_for_bit(
+def test_R1_interrupted_and_resumed_is_the_same_run_bit_for_bit(
     whole: tuple[Path, str], halved: tuple[Path, str, str]
 ) -> None:
     assert by_key(halved[0]) == by_key(whole[0])
@@ -204,7 +211,7 @@ def test_interrupted_and_resumed_is_the_same_run_bit_for_bit(
     assert all(torch.equal(mine[name], theirs[name]) for name in mine)
 
 
-def test_a_resumed_run_may_change_its_end_and_nothing_else(
+def test_R1_a_resumed_run_may_change_its_end_and_nothing_else(
     whole: tuple[Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = str(whole[0])
@@ -219,8 +226,9 @@ def test_a_resumed_run_may_change_its_end_and_nothing_else(
 
 def test_evaluate_finds_what_the_run_reached(whole: tuple[Path, str]) -> None:
     folder, _ = whole
-    code, output = command(str(folder), "--split", "test", module="evaluate")
+    code, output = command(str(folder), "--split", "test", "--checkpoint", "newest", module="evaluate")
     assert code == 0, output
+    assert f"checkpoints/iteration_{ITERATIONS:06d}" in output
     for greedy, label in ((False, "T = 1"), (True, "greedy")):
         success = by_key(folder)[ITERATIONS, "test", greedy]["success"]
         assert re.search(rf"^{label} +{100 * success:.1f} ± ", output, re.MULTILINE)

@@ -122,8 +122,13 @@ class StarPOLearner(TorchLearner):
             found |= score_rows(own, module, "values", self._settings.microbatch_tokens, self._device)
         return [found.get(id(row), np.zeros(row.num_tokens, np.float32)) for row in rows]
 
+    def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """As Learner.get_state, with how many steps in a row have been skipped."""
+        state: dict[str, Any] = super().get_state(*args, **kwargs)
+        return {**state, "skipped_in_a_row": dict(self._skipped_in_a_row)}
+
     def restore(self, state: dict[str, Any]) -> None:
-        """Takes a checkpoint's weights, moments and update counter, whether it is older or newer than this learner.
+        """Takes a checkpoint's weights, moments and counters, whether it is older or newer than this learner.
 
         Raises:
             ValueError: the checkpoint is one of another model; nothing has been changed then.
@@ -136,6 +141,7 @@ class StarPOLearner(TorchLearner):
             self._unwrapped(module_id).set_state(weights)
         self._set_optimizer_state(state["optimizer"])
         self._weights_seq_no = state["weights_seq_no"]
+        self._skipped_in_a_row = defaultdict(int, state["skipped_in_a_row"])
 
     def copy_module(self, source: str, target: str) -> None:
         """Gives `target`, a policy that is not trained, the weights of `source`."""

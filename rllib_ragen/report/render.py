@@ -30,7 +30,7 @@ from rllib_ragen.report.figures import (
     training_success_figure,
 )
 from rllib_ragen.report.viewer import to_script_json, viewer_data
-from rllib_ragen.results import Evaluation, scale_line
+from rllib_ragen.results import Evaluation, best_on_validation, scale_line
 
 _KINDS = (("val", False), ("val", True), ("test", False), ("test", True))
 _PAGE = resources.files("rllib_ragen.report") / "page"
@@ -119,6 +119,7 @@ def _of_kind(run: Run, split: str, greedy: bool) -> list[Evaluation]:
 
 def _result(run: Run, colour: int, kinds: Sequence[tuple[str, bool]]) -> dict[str, Any]:
     _, regimes = run.series("first_turn_regime")
+    best = best_on_validation(run.evaluations)
     return {
         "name": run.name,
         "colour": colour % 8,
@@ -126,6 +127,7 @@ def _result(run: Run, colour: int, kinds: Sequence[tuple[str, bool]]) -> dict[st
         "iterations": run.rows[-1]["iteration"] if run.rows else 0,
         "minutes": f"{run.rows[-1]['time_s'] / 60:.1f}" if run.rows else "",
         "cells": [_change(_of_kind(run, *kind)) for kind in kinds],
+        "best": "" if best is None else f"{100 * best[1]:.1f} % at {best[0]}",
         "regime": Regime(int(regimes[-1])).label if len(regimes) else "not measured",
         "alarms": len(run.alarms),
     }

@@ -25,7 +25,7 @@ def first_advantages(name: str, trajectories: list[Trajectory]) -> list[float]:
 
 
 @pytest.mark.parametrize("name", GROUP_ESTIMATORS)
-def test_C1_groups_are_keyed_by_group_id_and_nothing_else(name: str) -> None:
+def test_C1_group_key_is_not_the_trajectory(name: str) -> None:
     members = group_of("a", [1.0, 0.0])
     for index, member in enumerate(members):  # what differs within a group must not split it
         member.outcome_seed = index

@@ -81,6 +81,18 @@ def test_an_alarm_fires_once_where_it_must(alarm: str, at: int, rows: list[Row])
     assert fired(rows) == [(at, alarm)]
 
 
+def test_S3_a_sampler_that_disagrees_sets_off_an_alarm() -> None:
+    """The gap that grows while nothing else moves, and the same gap off policy, where it is meant to be."""
+    growing = [1e-5 * 2**i for i in range(18)]
+    assert [name for _, name in fired(series(logprob_gap_k3=growing))] == ["sampler_gap"]
+    assert fired(series(logprob_gap_k3=growing, policy_lag=[1.0] * 18)) == []
+
+
+def test_H2_an_empty_thought_in_good_form_sets_off_an_alarm() -> None:
+    rising = [min(0.05 * i, 0.95) for i in range(25)]
+    assert [name for _, name in fired(series(empty_thought_ratio=rising))] == ["format_hacking"]
+
+
 def test_a_reward_cliff_is_told_within_a_few_iterations_of_the_fall() -> None:
     climb = np.linspace(1, 6, 40) + np.array(noisy(0, 0.5, 40))
     fall = np.array(noisy(0.5, 0.5, 15, seed=1))

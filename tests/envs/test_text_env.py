@@ -111,7 +111,7 @@ def test_a_failed_end_is_told_from_a_goal_and_from_a_cap() -> None:
 
 @pytest.mark.parametrize("name", env_names())
 @pytest.mark.parametrize("junk", JUNK_REPLIES, ids=[repr(junk[:24]) for junk in JUNK_REPLIES])
-def test_reward_hacking_junk_and_empty_answers_get_nothing(name: str, junk: str) -> None:
+def test_H1_junk_and_empty_answers_get_nothing(name: str, junk: str) -> None:
     """An empty answer is a substring of everything; here it is no action, costs the penalty and reaches nothing."""
     env = make_text_env(name)
     env.reset(seed=0)
@@ -119,6 +119,18 @@ def test_reward_hacking_junk_and_empty_answers_get_nothing(name: str, junk: str)
     assert reward == env.limits.format_penalty
     assert not info["success"]
     assert not terminated
+
+
+@pytest.mark.parametrize("name", env_names())
+def test_H2_good_form_alone_earns_what_junk_earns(name: str) -> None:
+    """Form is never paid: whoever learns it and nothing else stays at the penalty in every turn."""
+    env = make_text_env(name)
+    env.reset(seed=0)
+    for turn in range(env.limits.max_turns):
+        _, reward, _, truncated, info = env.step(format_reply(["no such move"], "First I think. " * (turn + 1)))
+        assert info["well_formed"] and not info["valid"] and not info["success"]
+        assert reward == env.limits.format_penalty <= 0
+    assert truncated
 
 
 def test_no_episode_goes_on_after_its_end() -> None:

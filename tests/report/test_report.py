@@ -95,6 +95,7 @@ def test_the_page_of_a_run_shows_curves_regimes_alarms_times_and_results(plain: 
         assert words in text, words
     assert "the entropy has been low" in text
     assert re.search(r"20\.0 → 80\.0 ± 5\.0 %", text)
+    assert "80.0 % at 6" in text, "the best validation"
 
 
 def test_the_viewer_has_members_side_by_side_with_tokens_and_advantages(plain: Page) -> None:

@@ -197,7 +197,7 @@ def test_S2_ten_updates_in_a_row_leave_nothing_of_the_old_weights(ready: VLLMPro
     assert ask(ready, requests) == before
 
 
-def test_S3_a_context_that_grew_is_not_computed_again(ready: VLLMProcess) -> None:
+def test_a_context_that_grew_is_not_computed_again(ready: VLLMProcess) -> None:
     prompt = prompts(1, low=200, high=201)[0]
     first = ask(ready, {0: (prompt, Sampling(30, ()))})[0]
     assert first.cached_tokens == 0

@@ -72,6 +72,28 @@ def test_S1_on_policy_ratios_are_one_at_any_temperature(model: Path, temperature
     algo.stop()
 
 
+def test_S3_updates_that_move_nothing_leave_the_gap_where_it_was(model: Path) -> None:
+    """At a learning rate that is lost in float32's rounding sampler and learner are one model for ever."""
+    algo = build(model, lr=1e-30, num_minibatches=2, num_epochs=2)
+    before = weights(algo.learner_group._learner)
+    results = [algo.train()["starpo"] for _ in range(4)]
+    assert largest_difference(before, weights(algo.learner_group._learner)) < 1e-28, "no weight but 0 could move"
+    assert all(result["grad_norm"] > 0 and result["policy_version"] == i for i, result in enumerate(results, start=1))
+    assert max(result["logprob_gap_max"] for result in results) < 1e-4
+    assert max(result["logprob_gap_k3"] for result in results) < 1e-8
+    algo.stop()
+
+
+def test_T2_the_mask_holds_every_sampled_token_of_every_turn(model: Path) -> None:
+    algo = build(model)
+    for _ in range(2):
+        result = algo.train()["starpo"]
+        played = algo.last_trajectories()
+        assert result["num_trained_tokens"] == sum(len(turn.reply_ids) for t in played for turn in t.turns) > 0
+        assert min(len(t.turns) for t in played) == 2
+    algo.stop()
+
+
 def test_evaluation_moves_nothing(model: Path) -> None:
     plain, evaluated = build(model), build(model)
     first = [metrics_of(plain.train()) for _ in range(2)]
