@@ -18,6 +18,8 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("no_deadline")
 ALLOW_NO_VLLM = "RLLIB_RAGEN_ALLOW_NO_VLLM"
 OF_RAY_DEFAULT = ("aiohttp_cors", "colorful", "opencensus", "smart_open", "virtualenv")
+# Now: once imported, some of them cannot be looked for any more.
+MISSING = [name for name in OF_RAY_DEFAULT if importlib.util.find_spec(name) is None]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -25,11 +27,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
     A test marked `jobs` skips, and says so, where ray[default] is missing: `make` does not install it.
     """
-    missing = [name for name in OF_RAY_DEFAULT if importlib.util.find_spec(name) is None]
-    if item.get_closest_marker("jobs") is not None and missing:
+    if item.get_closest_marker("jobs") is not None and MISSING:
         how = "pip install -c requirements/constraints.txt -e '.[jobs]'"
         warnings.warn(f"NOT TESTED, no ray[default] here: {item.nodeid}; {how}", stacklevel=1)
-        pytest.skip(f"NOT TESTED: {', '.join(missing)} of ray[default] not installed; {how}")
+        pytest.skip(f"NOT TESTED: {', '.join(MISSING)} of ray[default] not installed; {how}")
     if item.get_closest_marker("vllm") is None or importlib.util.find_spec("vllm") is not None:
         return
     if os.environ.get(ALLOW_NO_VLLM) == "1":
