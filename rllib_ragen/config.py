@@ -162,6 +162,9 @@ class LearnerSection(Section):
 
     num_learners: int = Field(0, ge=0, description="learner actors; 0: in the driver's process")
     num_gpus_per_learner: float = Field(0, ge=0, description="GPUs of one learner")
+    sharding: Literal["ddp", "fsdp2"] = Field(
+        "ddp", description="several learners: each has all weights (ddp), or a part of them and of Adam's state (fsdp2)"
+    )
     lr: float = Field(1e-4, gt=0, description="actor learning rate (a tiny model wants 1e-4, 0.5B-7B models 1e-6)")
     critic_lr: float = Field(1e-3, gt=0, description="value-head learning rate")
     betas: tuple[float, float] = Field((0.9, 0.999), description="Adam's betas")

@@ -153,6 +153,11 @@ def _check_filter(credit: CreditSection) -> None:
 def _check_learner(config: RunConfig) -> None:
     learner = config.learner
     _check_adapters(learner)
+    if learner.sharding == "fsdp2" and learner.num_learners < 2:
+        raise ConfigError(
+            f"learner.num_learners={learner.num_learners} with learner.sharding=fsdp2, which splits the weights among"
+            " learners; allowed: ≥ 2, or learner.sharding=ddp"
+        )
     if learner.norm_tokens is not None and learner.aggregation != "seq-mean-token-sum-norm":
         raise ConfigError(
             f"learner.norm_tokens={learner.norm_tokens} with learner.aggregation={learner.aggregation}, which does not"

@@ -322,6 +322,15 @@ class StarPOConfig(FluentSetters):
 
         return StarPOLearner
 
+    def build_learner_group(
+        self, *, env: Any = None, spaces: Any = None, rl_module_spec: Any = None, placement_group: Any = None
+    ) -> Any:
+        """As AlgorithmConfig's; the group knows of weights that are shared out."""
+        from rllib_ragen.learner.group import StarPOLearnerGroup
+
+        spec = rl_module_spec or self.get_multi_rl_module_spec(env=env, spaces=spaces)
+        return StarPOLearnerGroup(config=self.copy(), module_spec=spec, placement_group=placement_group)
+
     def build_learner_connector(self, input_observation_space: Any, input_action_space: Any, device: Any = None) -> Any:
         """An empty pipeline: rows arrive finished."""
         from ray.rllib.connectors.learner import LearnerConnectorPipeline

@@ -222,6 +222,7 @@ class FluentSetters(AlgorithmConfig):
         warmup_iterations: int = NotProvided,
         decay_iterations: int | None = NotProvided,
         max_skipped_steps: int = NotProvided,
+        sharding: str = NotProvided,
         gradient_checkpointing: bool = NotProvided,
         lora_rank: int | None = NotProvided,
         lora_alpha: float | None = NotProvided,
@@ -239,6 +240,7 @@ class FluentSetters(AlgorithmConfig):
             warmup_iterations: updates over which the learning rates rise.
             decay_iterations: update at which a linear or cosine schedule is at 0.
             max_skipped_steps: stop after so many non-finite gradients in a row.
+            sharding: ddp, or fsdp2 (needs 2 learners or more): learners share out the weights and Adam's state.
             gradient_checkpointing: compute layers again in the backward pass; changes speed and memory only.
             lora_rank: train adapters of this rank instead of all weights; None: off. Needs the library peft.
             lora_alpha: adapters count lora_alpha/lora_rank times; None: twice.

@@ -18,6 +18,7 @@ from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
 
 from rllib_ragen.learner.calls import on_first_learner
+from rllib_ragen.models.sharding import gathered
 from rllib_ragen.models.wire import WireState, to_wire
 from rllib_ragen.weight_broadcast import Broadcast
 
@@ -71,12 +72,8 @@ def send(publication: Publication, runners: EnvRunnerGroup, runner_ids: Sequence
 
 def _weights(learner: Any) -> dict[str, WireState]:
     """By module id: arrays that share memory with the weights."""
-    return {
-        module_id: {
-            name: to_wire(t) for name, t in learner.module[module_id].unwrapped().tensors(inference_only=True).items()
-        }
-        for module_id in sorted(learner.module.keys())
-    }
+    plain = {m: learner.module[m].unwrapped().tensors(inference_only=True) for m in sorted(learner.module.keys())}
+    return {module_id: {name: to_wire(t) for name, t in gathered(tensors)} for module_id, tensors in plain.items()}
 
 
 def _put(learner: Any) -> Any:

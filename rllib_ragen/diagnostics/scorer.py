@@ -14,6 +14,7 @@ from torch import Tensor
 from rllib_ragen.diagnostics.information import Array
 from rllib_ragen.learner.batching import plan_microbatches
 from rllib_ragen.learner.calls import on_every_learner
+from rllib_ragen.learner.distributed import missing_passes
 from rllib_ragen.models.llm_module import LLMRLModule
 from rllib_ragen.types import IntArray
 
@@ -54,11 +55,16 @@ def score_thoughts(
     which = [rank.setdefault(thought.tobytes(), len(rank)) for thought in thoughts]
     distinct = [thoughts[which.index(k)] for k in range(len(rank))]
     scores = np.zeros((len(distinct), len(prompts)))
+    plans = [plan_microbatches([len(prompt) + len(thought) for thought in distinct], budget) for prompt in prompts]
+    passes = sum(len(plan) + (len(prompt) > 1) for prompt, plan in zip(prompts, plans, strict=True))
+    missing = missing_passes(module, passes)
     with torch.no_grad():
-        for j, prompt in enumerate(prompts):
+        for j, (prompt, plan) in enumerate(zip(prompts, plans, strict=True)):
             cache = _prefill(module, prompt)
-            for indices in plan_microbatches([len(prompt) + len(thought) for thought in distinct], budget):
+            for indices in plan:
                 scores[indices, j] = _after(module, cache, int(prompt[-1]), [distinct[i] for i in indices])
+        for _ in range(missing):
+            module.lm(input_ids=torch.zeros((1, 1), dtype=torch.int64, device=module.llm.device), use_cache=False)
     return scores[which]
 
 
@@ -67,8 +73,7 @@ def _prefill(module: LLMRLModule, prompt: IntArray) -> Any:
     if len(prompt) == 1:
         return None
     ids = torch.from_numpy(prompt[None, :-1].astype(np.int64)).to(module.llm.device)
-    with module.autocast(ids.device):
-        return module.llm(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
+    return module.lm(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
 
 
 def _after(module: LLMRLModule, cache: Any, last: int, thoughts: Sequence[IntArray]) -> Array:
@@ -82,8 +87,7 @@ def _after(module: LLMRLModule, cache: Any, last: int, thoughts: Sequence[IntArr
     inputs = np.concatenate([np.full((len(thoughts), 1), last), targets[:, :-1]], axis=1)
     device = module.llm.device
     ids, wanted, mask = (torch.from_numpy(array).to(device) for array in (inputs, targets, real))
-    with module.autocast(device):
-        logits = module.llm(input_ids=ids, past_key_values=_repeated(cache, len(thoughts)), use_cache=True).logits
+    logits = module.lm(input_ids=ids, past_key_values=_repeated(cache, len(thoughts)), use_cache=True).logits
     scaled = logits.float() / module.model_config["temperature"]
     logprobs: Tensor = scaled.gather(-1, wanted[..., None])[..., 0] - scaled.logsumexp(-1)
     summed: Array = (logprobs.double() * mask).sum(1).cpu().numpy()

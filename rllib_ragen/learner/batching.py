@@ -74,6 +74,17 @@ def microbatches(
         yield indices, pad_rows([rows[i] for i in indices], [scales[i] for i in indices])
 
 
+def num_microbatches(rows: Sequence[TokenRow], budget: int) -> int:
+    """How many `microbatches` there are."""
+    return len(plan_microbatches([row.num_tokens for row in rows], budget))
+
+
+def empty_microbatch() -> MicroBatch:
+    """Nothing to train: its loss and gradients are 0."""
+    row = np.zeros(2, np.float32)
+    return pad_rows([TokenRow(row.astype(np.int32), row, row, row, row, row)], [0.0])
+
+
 def pad_rows(rows: Sequence[TokenRow], scales: Sequence[float]) -> MicroBatch:
     """One micro-batch of `rows`."""
     width = max(row.num_tokens for row in rows)

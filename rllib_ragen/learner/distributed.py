@@ -1,7 +1,8 @@
 """Several learners as one: sums of gradients and of statistics over the process group.
 
 Gradients are summed once per optimiser step, after all micro-batches, instead of by DistributedDataParallel: the loss
-is a sum over the whole minibatch already, and learners may have different numbers of micro-batches, or none.
+is a sum over the whole minibatch already, and learners may have different numbers of micro-batches, or none. Those of
+sharded weights are summed by FSDP2 in every backward pass, of which all learners make the same number.
 """
 
 from __future__ import annotations
@@ -11,6 +12,10 @@ from collections.abc import Iterator, Sequence
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+
+from rllib_ragen.models.llm_module import LLMRLModule
+from rllib_ragen.models.sharding import is_sharded
 
 _BUCKET_ELEMENTS = 1 << 24
 
@@ -21,13 +26,13 @@ def is_distributed() -> bool:
 
 
 def sum_gradients(parameters: Sequence[nn.Parameter]) -> None:
-    """Replaces every gradient by its sum over the learners; a missing one counts as 0."""
+    """Replaces every gradient by its sum over the learners; a missing one counts as 0. Sharded ones are already."""
     for parameter in parameters:
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
     if not is_distributed():
         return
-    for bucket in _buckets(parameters):
+    for bucket in _buckets([parameter for parameter in parameters if not isinstance(parameter, DTensor)]):
         gradients = [parameter.grad for parameter in bucket if parameter.grad is not None]
         flat = torch.cat([gradient.flatten() for gradient in gradients])
         dist.all_reduce(flat)
@@ -40,6 +45,29 @@ def reduce_numbers(numbers: Tensor, *, largest: bool = False) -> Tensor:
     if is_distributed():
         dist.all_reduce(numbers, op=dist.ReduceOp.MAX if largest else dist.ReduceOp.SUM)
     return numbers
+
+
+def missing_passes(module: LLMRLModule, own: int) -> int:
+    """How many empty forward passes this learner owes after `own` ones, so that all learners make the same number.
+
+    0 unless the weights are sharded; then every pass gathers them from all learners, and asking is a collective call.
+    """
+    if not is_sharded(module):
+        return 0
+    return int(reduce_numbers(torch.tensor(own, device=module.llm.device), largest=True)) - own
+
+
+def clip_gradients(parameters: Sequence[nn.Parameter], limit: float) -> float:
+    """Scales the gradients so that their norm over all of them, on all learners, is at most `limit`.
+
+    Returns:
+        The norm before that: the same number on every learner.
+    """
+    norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+    if isinstance(norm, DTensor):
+        norm = norm.full_tensor()
+    nn.utils.clip_grads_with_norm_(parameters, limit, norm)
+    return float(norm)
 
 
 def broadcast_weights(module: nn.Module) -> None:

@@ -14,8 +14,9 @@ import numpy as np
 import torch
 
 from rllib_ragen.config import LearnerSection
-from rllib_ragen.learner.batching import microbatches
-from rllib_ragen.models.llm_module import LLMRLModule
+from rllib_ragen.learner.batching import MicroBatch, empty_microbatch, microbatches, num_microbatches
+from rllib_ragen.learner.distributed import missing_passes
+from rllib_ragen.models.llm_module import LLMRLModule, TokenOutputs
 from rllib_ragen.types import FloatArray, TokenRow
 
 RowArrays = dict[int, FloatArray]
@@ -31,9 +32,14 @@ class FrozenLogProbs:
     reference: RowArrays = field(default_factory=dict)
 
 
-def frozen_copy(module: LLMRLModule) -> LLMRLModule:
-    """The policy as it is now, without critic or gradients. What is never trained (adapters' base) it shares."""
-    shared = {id(parameter): parameter for parameter in module.llm.parameters() if not parameter.requires_grad}
+def frozen_copy(module: LLMRLModule, *, share: bool = True) -> LLMRLModule:
+    """The policy as it is now, without critic or gradients.
+
+    share: what is never trained (adapters' base) is shared with `module`. Not possible if both are to be sharded.
+    """
+    shared = {
+        id(parameter): parameter for parameter in module.llm.parameters() if share and not parameter.requires_grad
+    }
     twin = copy.deepcopy(module, dict[int, object](shared))
     twin.value_head = None
     twin.requires_grad_(False)
@@ -67,19 +73,29 @@ def score_rows(
     budget: int,
     device: torch.device,
 ) -> RowArrays:
-    """An output of the module for each row, without gradient; rows that train nothing are left out."""
+    """An output of the module for each row, without gradient; rows that train nothing are left out.
+
+    With sharded weights a collective call.
+    """
     unique = list({id(row): row for row in rows if row.num_trained_tokens}.values())
     found: RowArrays = {}
+
+    @torch.no_grad()
+    def outputs_of(batch: MicroBatch) -> TokenOutputs:
+        return module.token_outputs(
+            batch.input_ids.to(device), batch.trained.to(device), logprobs=output == "logprobs", entropy=False
+        )
+
+    missing = missing_passes(module, num_microbatches(unique, budget))
     for indices, batch in microbatches(unique, [0.0] * len(unique), budget):
-        with torch.no_grad():
-            outputs = module.token_outputs(
-                batch.input_ids.to(device), batch.trained.to(device), logprobs=output == "logprobs", entropy=False
-            )
+        outputs = outputs_of(batch)
         own = [unique[i] for i in indices]
         ends = np.cumsum([row.num_trained_tokens for row in own])
         for row, part in zip(own, np.split(outputs[output].float().cpu().numpy(), ends[:-1]), strict=True):
             found[id(row)] = np.zeros(row.num_tokens, np.float32)
             found[id(row)][row.mask > 0] = part
+    for _ in range(missing):
+        outputs_of(empty_microbatch())
     return found
 
 

@@ -13,8 +13,8 @@ import torch
 from ray.rllib.core.learner.torch.torch_learner import TorchLearner
 from torch import nn
 
-from rllib_ragen.learner.batching import MicroBatch, microbatches
-from rllib_ragen.learner.distributed import broadcast_weights, sum_gradients
+from rllib_ragen.learner.batching import MicroBatch, empty_microbatch, microbatches, num_microbatches
+from rllib_ragen.learner.distributed import broadcast_weights, clip_gradients, missing_passes, sum_gradients
 from rllib_ragen.learner.frozen import FrozenLogProbs, frozen_copy, frozen_logprobs, known, score_rows
 from rllib_ragen.learner.losses.aggregate import row_scales
 from rllib_ragen.learner.objective import Objective, objective
@@ -41,19 +41,29 @@ class StarPOLearner(TorchLearner):
     def build(self) -> None:
         """As TorchLearner, then takes over the first learner's weights."""
         torch.set_num_threads(self.config.threads_of(actor=self.config.num_learners > 0))
-        super().build()
         self._settings = self.config.learner_section()
         self._skipped_in_a_row: dict[str, int] = defaultdict(int)
         self._references: dict[str, LLMRLModule] = {}
         self._frozen = FrozenLogProbs()
-        for module_id in sorted(self.module.keys()):
-            broadcast_weights(self.module[module_id])
-            module = self._unwrapped(module_id)
-            if self._settings.gradient_checkpointing:
-                layers_to_recompute(module.llm)
-            if self._settings.kl_coeff and self.should_module_be_updated(module_id):
+        super().build()
+
+    def _map_module_to_device(self, module: Any) -> None:
+        """Where RLlib moves modules, before there are optimisers; sharding replaces their parameters."""
+        settings, sharded = self._settings, self._settings.sharding == "fsdp2"
+        for module_id in sorted(module.keys()):
+            own: LLMRLModule = module[module_id].unwrapped()
+            if settings.gradient_checkpointing:
+                layers_to_recompute(own.llm)
+            if not sharded:
+                own.to(self._device)
+                broadcast_weights(own)
+            copies = [own]
+            if settings.kl_coeff and self.should_module_be_updated(module_id):
                 # Before any checkpoint is loaded: a resumed run is held to the same weights, the model folder's.
-                self._references[module_id] = frozen_copy(module)
+                self._references[module_id] = frozen_copy(own, share=not sharded)
+                copies.append(self._references[module_id])
+            for copy in copies if sharded else ():
+                copy.shard(self._device)
 
     def configure_optimizers_for_module(self, module_id: str, config: Any = None) -> None:
         """AdamW for the policy and, with its own learning rate, for the critic; nothing for a frozen opponent."""
@@ -116,7 +126,8 @@ class StarPOLearner(TorchLearner):
     def critic_values(self, rows: Sequence[TokenRow]) -> list[FloatArray]:
         """Per row [num_tokens]: the critic's value of the state in which a trained token is sampled, 0 elsewhere."""
         found: dict[int, FloatArray] = {}
-        for module_id in sorted({row.module_id for row in rows}):
+        # All of them: with sharded weights each is a collective call.
+        for module_id in sorted(self.module.keys()):
             own = [row for row in rows if row.module_id == module_id]
             module = self._unwrapped(module_id)
             found |= score_rows(own, module, "values", self._settings.microbatch_tokens, self._device)
@@ -134,7 +145,8 @@ class StarPOLearner(TorchLearner):
             ValueError: the checkpoint is one of another model; nothing has been changed then.
         """
         for module_id in sorted(self.module.keys()):
-            wanted, given = self._unwrapped(module_id).get_state().keys(), state["rl_module"][module_id].keys()
+            wanted = self._unwrapped(module_id).tensors(inference_only=False).keys()
+            given = state["rl_module"][module_id].keys()
             if wanted != given:
                 raise ValueError(f"the checkpoint and this run differ in the weight {min(wanted ^ given)!r}")
         for module_id, weights in state["rl_module"].items():
@@ -183,18 +195,24 @@ class StarPOLearner(TorchLearner):
 
     def _accumulate(self, module_id: str, rows: Sequence[TokenRow], scales: Sequence[float]) -> StepReport:
         """Adds the gradient of `rows` to the parameters'."""
-        module, report = self._unwrapped(module_id), StepReport()
-        for indices, batch in microbatches(rows, scales, self._settings.microbatch_tokens):
+        report, budget = StepReport(), self._settings.microbatch_tokens
+        missing = missing_passes(self._unwrapped(module_id), num_microbatches(rows, budget))
+        for indices, batch in microbatches(rows, scales, budget):
             own = [rows[i] for i in indices]
             batch = batch.with_logprobs(own, known(own, self._frozen.old), known(own, self._frozen.reference))
-            batch = batch.to(self._device)
-            outputs = module.token_outputs(
-                batch.input_ids, batch.trained, recompute=self._settings.gradient_checkpointing
-            )
-            part = self.compute_loss_for_module(module_id=module_id, config=self.config, batch=batch, fwd_out=outputs)
-            part.loss.backward()
-            report.add(part)
+            report.add(self._backward(module_id, batch))
+        for _ in range(missing):
+            self._backward(module_id, empty_microbatch())
         return report
+
+    def _backward(self, module_id: str, batch: MicroBatch) -> Objective:
+        batch = batch.to(self._device)
+        outputs = self._unwrapped(module_id).token_outputs(
+            batch.input_ids, batch.trained, recompute=self._settings.gradient_checkpointing
+        )
+        part = self.compute_loss_for_module(module_id=module_id, config=self.config, batch=batch, fwd_out=outputs)
+        part.loss.backward()
+        return part
 
     def _moves_weights(self, row: TokenRow) -> bool:
         """False for rows whose every gradient is exactly 0: computing it would be a waste."""
@@ -217,14 +235,14 @@ class StarPOLearner(TorchLearner):
         """Sums the gradients over the learners and clips their norm; returns the norm before clipping."""
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         sum_gradients(parameters)
-        return float(nn.utils.clip_grad_norm_(parameters, self._settings.grad_clip))
+        return clip_gradients(parameters, self._settings.grad_clip)
 
     def _unwrapped(self, module_id: str) -> LLMRLModule:
         module: LLMRLModule = self.module[module_id].unwrapped()
         return module
 
     def _make_modules_ddp_if_necessary(self) -> None:
-        """No DDP: gradients are summed by hand (distributed.py)."""
+        """No DistributedDataParallel: gradients are summed by hand (distributed.py)."""
 
     def _get_optimizer_state(self) -> dict[str, Any]:
         return {

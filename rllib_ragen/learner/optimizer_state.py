@@ -7,17 +7,22 @@ from collections.abc import Mapping
 import torch
 from torch import nn
 
+from rllib_ragen.models.sharding import gathered, like
 from rllib_ragen.models.wire import WireState, from_wire, to_wire
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer, module: nn.Module) -> WireState:
-    """`{"<moment>/<parameter name>": array}` of every parameter that has been stepped; copies."""
+    """`{"<moment>/<parameter name>": array}` of every parameter that has been stepped; copies.
+
+    With sharded weights a collective call: the first learner gets the moments.
+    """
     names: dict[torch.Tensor, str] = {parameter: name for name, parameter in module.named_parameters()}
-    return {
-        f"{moment}/{names[parameter]}": to_wire(torch.as_tensor(value)).copy()
-        for parameter, moments in optimizer.state.items()
-        for moment, value in moments.items()
+    moments = {
+        f"{moment}/{names[parameter]}": torch.as_tensor(value)
+        for parameter, own in optimizer.state.items()
+        for moment, value in own.items()
     }
+    return {name: to_wire(tensor).copy() for name, tensor in gathered(moments)}
 
 
 def load_optimizer_state(optimizer: torch.optim.Optimizer, module: nn.Module, state: Mapping[str, object]) -> None:
@@ -34,5 +39,7 @@ def load_optimizer_state(optimizer: torch.optim.Optimizer, module: nn.Module, st
         if name not in parameters:
             raise ValueError(f"the optimiser state holds {name!r}, which this optimiser does not train")
         parameter = parameters[name]
+        value = from_wire(array).clone()  # type: ignore[arg-type]
         # The step count, too: fused Adam wants it where the parameter is.
-        optimizer.state[parameter][moment] = from_wire(array).clone().to(parameter.device)  # type: ignore[arg-type]
+        own_value = like(parameter, value) if value.shape == parameter.shape else value.to(parameter.device)
+        optimizer.state[parameter][moment] = own_value

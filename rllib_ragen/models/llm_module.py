@@ -16,7 +16,8 @@ from rllib_ragen.models.attention import ATTENTION
 from rllib_ragen.models.head import Head, check_head
 from rllib_ragen.models.logprobs import token_scores
 from rllib_ragen.models.lora_settings import LoraSettings
-from rllib_ragen.models.recompute import recomputed_layers
+from rllib_ragen.models.recompute import layers_of, recomputed_layers
+from rllib_ragen.models.sharding import gathered, shard
 from rllib_ragen.models.wire import WireState, copy_into, to_wire, without_twins
 
 WeightT = TypeVar("WeightT")
@@ -144,6 +145,24 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
             outputs["values"] = self.value_head(hidden)
         return outputs
 
+    def lm(self, **inputs: Any) -> Any:
+        """The transformers model's own forward pass, in the learner's types."""
+        with self.autocast(self.llm.device):
+            return self.llm(**inputs)
+
+    def shard(self, device: torch.device) -> None:
+        """Splits the weights among the learners (FSDP2), and moves this one's part to `device`. A collective call.
+
+        Raises:
+            ValueError: a model without the layers that would gather their weights one after the other.
+        """
+        layers = layers_of(self.llm)
+        if not layers:
+            raise ValueError(
+                f"learner.sharding=fsdp2: {type(self.llm).__name__} has no layers to shard by; allowed: ddp"
+            )
+        shard(self, layers, ("token_outputs", "lm"), device)
+
     def _forward(self, batch: dict[str, Tensor], **kwargs: Any) -> dict[str, Tensor]:
         outputs: Any = self.token_outputs(batch["input_ids"], batch["trained"], **kwargs)
         return dict(outputs)
@@ -159,8 +178,10 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         """Weights by name, tied ones once; copies. With adapters: theirs and the critic's, as only they are trained.
 
         inference_only: the LM alone, as a plain transformers model (adapters merged), in the sampler's dtype.
+
+        With sharded weights a collective call: the first learner gets the state, the others nothing.
         """
-        return {name: to_wire(tensor).copy() for name, tensor in self.tensors(inference_only=inference_only).items()}
+        return {name: to_wire(t).copy() for name, t in gathered(self.tensors(inference_only=inference_only))}
 
     def set_state(self, state: WireState) -> None:
         """Replaces the weights in `state`; entries of a critic that this copy lacks are ignored.
@@ -175,7 +196,7 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         )
 
     def tensors(self, *, inference_only: bool) -> dict[str, Tensor]:
-        """As `get_state`, as tensors that share memory where types allow."""
+        """As `get_state`, as tensors that share memory where types allow; sharded ones stay so."""
         if inference_only:
             state = without_twins(self._plain_state())
             return {LLM + name: tensor.to(self.dtype) for name, tensor in state.items()}

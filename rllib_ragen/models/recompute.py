@@ -30,19 +30,25 @@ def recomputed_layers(llm: PreTrainedModel) -> Iterator[None]:
 
 
 def layers_to_recompute(llm: PreTrainedModel) -> list[GradientCheckpointingLayer]:
-    """The model's outermost checkpointable layers.
+    """As `layers_of`.
 
     Raises:
         ValueError: it has none.
     """
-    found: dict[str, GradientCheckpointingLayer] = {}
-    for name, module in llm.named_modules():
-        inside = any(name.startswith(f"{outer}.") for outer in found)
-        if isinstance(module, GradientCheckpointingLayer) and not inside:
-            found[name] = module
+    found = layers_of(llm)
     if not found:
         raise ValueError(
             f"learner.gradient_checkpointing: {type(llm).__name__} has no layers that can be computed again;"
             " allowed: false"
         )
+    return found
+
+
+def layers_of(llm: PreTrainedModel) -> list[GradientCheckpointingLayer]:
+    """The model's outermost checkpointable layers: its blocks."""
+    found: dict[str, GradientCheckpointingLayer] = {}
+    for name, module in llm.named_modules():
+        inside = any(name.startswith(f"{outer}.") for outer in found)
+        if isinstance(module, GradientCheckpointingLayer) and not inside:
+            found[name] = module
     return list(found.values())

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from rllib_ragen.models.sharding import like, own_part
+
 WireArray = npt.NDArray[Any]
 WireState = dict[str, WireArray]
 
@@ -46,12 +48,14 @@ def copy_into(own: Mapping[str, torch.Tensor], state: Mapping[str, WireArray]) -
             raise ValueError(f"weight {name!r} has shape {list(array.shape)}, the module wants {list(own[name].shape)}")
     with torch.no_grad():
         for name, array in state.items():
-            own[name].copy_(from_wire(array))
+            own[name].copy_(like(own[name], from_wire(array)))
 
 
 def without_twins(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """`state` with every tensor once: tied weights (embedding and output layer) keep their first name only."""
-    first: dict[tuple[int, torch.Size], str] = {}
+    first: dict[tuple[int, int, torch.Size], str] = {}
     for name, tensor in state.items():
-        first.setdefault((tensor.data_ptr(), tensor.shape), name)
+        # Not by address: that of an empty part of a sharded weight is 0.
+        storage = own_part(tensor).untyped_storage()._cdata
+        first.setdefault((storage, tensor.storage_offset(), tensor.shape), name)
     return {name: state[name] for name in first.values()}

@@ -20,9 +20,9 @@ from tests.starpo.build import largest_difference, metrics_of, weights
 pytestmark = pytest.mark.usefixtures("local_ray")
 
 
-def sokoban(interval: int = 1, num_learners: int = 0, **training: Any) -> StarPO:
+def sokoban(interval: int = 1, num_learners: int = 0, sharding: str = "ddp", **training: Any) -> StarPO:
     """The embedded model on Sokoban, 4 groups of 2."""
-    config = StarPOConfig().environment("sokoban").learners(num_learners=num_learners)
+    config = StarPOConfig().environment("sokoban").learners(num_learners=num_learners).learning(sharding=sharding)
     config.training(**{"num_groups": 4, "group_size": 2, "torch_threads": 1, "num_minibatches": 1, **training})
     config.diagnostics(diagnostics_interval=interval, diagnostics_num_prompts=6)
     algo: StarPO = config.build_algo()
@@ -80,7 +80,8 @@ def test_a_resumed_run_measures_as_if_it_had_never_stopped(tmp_path: Path) -> No
 
 
 def test_several_learners_share_the_prompts_and_find_the_same() -> None:
-    algo = sokoban(num_learners=2)
+    # Sharded: every pass takes all learners, and of three prompts one has two and the other one.
+    algo = sokoban(num_learners=2, sharding="fsdp2")
     trajectories = algo._play_batch().trajectories
     sample = first_turns(trajectories, 8, algo._chat.reply_text, [0])
     assert len(sample.prompts) == 4

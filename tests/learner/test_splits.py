@@ -1,4 +1,5 @@
-"""The result of an update depends on the rows alone: not on micro-batches, their order, or the number of learners."""
+"""The result of an update depends on the rows alone: not on micro-batches, their order, the number of learners, or
+whether these share out the weights (fsdp2)."""
 
 from __future__ import annotations
 
@@ -10,8 +11,10 @@ import numpy as np
 import pytest
 import torch
 
+from rllib_ragen.learner.calls import on_every_learner
 from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.learner.training_data import TokenTrainingData
+from rllib_ragen.models.sharding import own_part
 from rllib_ragen.models.wire import from_wire
 from rllib_ragen.types import TokenRow
 from tests.starpo.build import MODULE, digits_config, largest_difference, make_learner, random_rows, update, weights
@@ -22,6 +25,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "constant length, k3": {"aggregation": "seq-mean-token-sum-norm", "norm_tokens": 50, "kl_coeff": 0.1},
     "seq-mean-token-sum, k2": {"aggregation": "seq-mean-token-sum", "kl_coeff": 0.1, "kl_estimator": "k2"},
     "tis": {"tis_cap": 1.5},
+    "clipped": {"grad_clip": 0.05},
+    "recomputed": {"gradient_checkpointing": True, "microbatch_tokens": 64},
 }
 # Adam divides by the gradient's size, so a gradient near 0 would turn rounding into a full step: hence its epsilon.
 COMMON: dict[str, Any] = {"estimator": "gae", "lr": 1e-4, "critic_lr": 1e-4, "adam_eps": 1e-3, "grad_clip": 100.0}
@@ -39,7 +44,8 @@ def drifted(learner: StarPOLearner) -> StarPOLearner:
     torch.manual_seed(5)
     with torch.no_grad():
         for parameter in learner.module[MODULE].llm.parameters():
-            parameter += 0.02 * torch.randn_like(parameter)
+            if parameter.requires_grad:
+                parameter += 0.02 * torch.randn_like(parameter)
     return learner
 
 
@@ -70,31 +76,106 @@ def pair(model: Path, local_ray: None) -> Iterator[Any]:
     group.shutdown()
 
 
-def learn_together(pair: Any, rows: list[TokenRow], settings: dict[str, Any], start: Any) -> list[Any]:
-    """The weights of both learners after one update from `start`."""
+def twins(pair: Any, **settings: Any) -> None:
+    """Gives the processes of the pair further learners (`learner.twin`), which work together as the pair does."""
 
-    def reset(learner: Any) -> None:
-        learner._settings = learner.config.learner_section().model_copy(update={"kl_coeff": 0.0, **settings})
-        learner._set_optimizer_state({})
-        learner.module[MODULE].set_state(start)
+    def build(learner: Any) -> None:
+        config = learner.config.copy(copy_frozen=False).learning(**settings)
+        config.validate()
+        learner.twin = config.build_learner()
 
-    assert all(result.ok for result in pair.foreach_learner(reset))
-    pair.update(training_data=TokenTrainingData.plan(rows, rng=np.random.default_rng(0), **PLAN))
-    states = [result.get() for result in pair.foreach_learner(lambda learner: learner.module[MODULE].get_state())]
-    return [{name: from_wire(array).clone() for name, array in state.items()} for state in states]
+    on_every_learner(pair, build)
 
 
-@pytest.mark.parametrize("name", SETTINGS)
-def test_two_learners_compute_what_one_computes(model: Path, pair: Any, name: str) -> None:
-    rows = random_rows(7)
+def learn_together(pair: Any, rows: list[TokenRow], settings: dict[str, Any], start: Any) -> tuple[Any, Any]:
+    """(weights, moments) of the twins after two updates from `start`."""
+    plans = [TokenTrainingData.plan(rows, rng=np.random.default_rng(k), **PLAN) for k in range(2)]
+    shares = [[data for data, _ in plan.shard(2)] for plan in plans]
+
+    def learn(learner: Any) -> Any:
+        twin = learner.twin
+        twin._settings = twin.config.learner_section().model_copy(update={"kl_coeff": 0.0, **settings})
+        twin._set_optimizer_state({})
+        twin.module[MODULE].set_state(start)
+        for share in shares:
+            twin.update(training_data=share[learner._learner_index])
+        moments = twin._get_optimizer_state()[f"{MODULE}_policy"]["state"]
+        return twin.module[MODULE].get_state(), moments
+
+    states = [tuple(map(tensors, both)) for both in on_every_learner(pair, learn)]
+    for first, second in zip(*states, strict=True):
+        # Of sharded weights the first learner alone has the whole.
+        assert largest_difference({name: first[name] for name in second}, second) == 0.0
+    return states[0]
+
+
+def tensors(state: Any) -> dict[str, torch.Tensor]:
+    return {name: from_wire(array).clone() for name, array in state.items()}
+
+
+def learn_alone(model: Path, rows: list[TokenRow], settings: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """(start, weights, moments) of one learner, as `learn_together`."""
     # The reference is there in any case, as in the pair.
-    alone = drifted(make_learner(digits_config(model, **COMMON, **{"kl_coeff": 0.1} | SETTINGS[name])))
-    alone._settings = alone._settings.model_copy(update={"kl_coeff": 0.0, **SETTINGS[name]})
+    alone = drifted(make_learner(digits_config(model, **COMMON | {"kl_coeff": 0.1} | settings)))
+    alone._settings = alone._settings.model_copy(update={"kl_coeff": 0.0, **settings})
     start = alone.module[MODULE].get_state()
-    before = weights(alone)
-    update(alone, rows, **PLAN)
-    expected = {key: tensor for key, tensor in weights(alone).items() if key in start}
-    moved = largest_difference(before, weights(alone))
-    together = learn_together(pair, rows, SETTINGS[name], start)
-    assert largest_difference(together[0], together[1]) == 0.0
-    assert largest_difference(together[0], expected) < min(1e-6, 0.05 * moved)
+    for k in range(2):
+        update(alone, rows, rng=np.random.default_rng(k), **PLAN)
+    moments = alone._get_optimizer_state()[f"{MODULE}_policy"]["state"]
+    return start, tensors(alone.module[MODULE].get_state()), tensors(moments)
+
+
+def same(together: tuple[Any, Any], alone: tuple[Any, Any, Any]) -> None:
+    """Weights and moments agree to 1e-6, and to a fraction of what the updates changed."""
+    start, *expected = alone
+    moved = largest_difference(tensors(start), expected[0])
+    for found, wanted in zip(together, expected, strict=True):
+        assert largest_difference(found, wanted) < min(1e-6, 0.05 * moved)
+
+
+@pytest.fixture(scope="module")
+def team(pair: Any, request: pytest.FixtureRequest) -> Any:
+    """The pair, with twins that share out the work in one way or the other."""
+    twins(pair, sharding=request.param)
+    return pair
+
+
+SLOW = {("fsdp2", "token-mean"), ("fsdp2", "sequence"), ("fsdp2", "seq-mean-token-sum, k2")}
+CASES = [
+    pytest.param(way, name, marks=[pytest.mark.slow] if (way, name) in SLOW else [])
+    for way in ("ddp", "fsdp2")
+    for name in SETTINGS
+]
+
+
+@pytest.mark.parametrize(("team", "name"), CASES, indirect=["team"], scope="module")
+def test_two_learners_compute_what_one_computes(model: Path, team: Any, name: str) -> None:
+    alone = learn_alone(model, random_rows(7), SETTINGS[name])
+    same(learn_together(team, random_rows(7), SETTINGS[name], alone[0]), alone)
+
+
+def test_sharded_learners_hold_their_part_of_weights_and_moments_and_gather_the_whole(model: Path, pair: Any) -> None:
+    twins(pair, sharding="fsdp2")
+    alone = learn_alone(model, random_rows(3), {})
+    learn_together(pair, random_rows(3), {}, alone[0])
+
+    def held(learner: Any) -> tuple[int, int, int]:
+        twin = learner.twin
+        moments = [m["exp_avg"] for optimizer in twin._named_optimizers.values() for m in optimizer.state.values()]
+        groups = [twin.module[MODULE].parameters(), moments, twin._references[MODULE].parameters()]
+        numbers = [sum(own_part(tensor).numel() for tensor in group) for group in groups]
+        return numbers[0], numbers[1], numbers[2]
+
+    first, second = on_every_learner(pair, held)
+    module = make_learner(digits_config(model, **COMMON, kl_coeff=0.1)).module[MODULE]
+    total, of_lm = (sum(p.numel() for p in m.parameters()) for m in (module, module.llm))
+    for one, other, whole in zip(first, second, (total, total, of_lm), strict=True):
+        assert one + other == whole
+        assert abs(one - other) <= 0.02 * whole
+
+
+@pytest.mark.parametrize("sharding", ["ddp", "fsdp2"])
+def test_two_learners_compute_what_one_computes_with_adapters(model: Path, pair: Any, sharding: str) -> None:
+    twins(pair, sharding=sharding, lora_rank=4)
+    alone = learn_alone(model, random_rows(7), {"lora_rank": 4, "kl_coeff": 0.1})
+    same(learn_together(pair, random_rows(7), {"kl_coeff": 0.1}, alone[0]), alone)

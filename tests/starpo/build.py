@@ -117,4 +117,4 @@ def weights(learner: StarPOLearner) -> dict[str, torch.Tensor]:
 def largest_difference(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> float:
     """max |left − right| over all entries."""
     assert left.keys() == right.keys()
-    return max(float((left[name] - right[name]).abs().max()) for name in left)
+    return max((float((left[name] - right[name]).abs().max()) for name in left), default=0.0)

@@ -94,6 +94,11 @@ def test_unknown_arguments_and_keys_are_refused() -> None:
             r"learner\.warmup_iterations=9 leaves nothing of learner\.lr_schedule=linear; allowed: below 9",
         ),
         ({"kl_estimator": "k4"}, r"learner\.kl_estimator: must be one of k1, k2, k3"),
+        (
+            {"sharding": "fsdp2"},
+            r"learner\.num_learners=0 with learner\.sharding=fsdp2, which splits the weights among",
+        ),
+        ({"sharding": "fsdp"}, r"learner\.sharding: must be one of ddp, fsdp2"),
         ({"tis_cap": 0}, r"learner\.tis_cap: must be a number > 0, or null"),
     ],
 )

@@ -15,7 +15,7 @@ from rllib_ragen.learner.training_data import TokenTrainingData, balance
 from rllib_ragen.models.wire import from_wire
 from rllib_ragen.rollout.specs import training_specs
 from rllib_ragen.starpo import StarPO
-from tests.starpo.build import MODULE, digits_config, largest_difference, make_learner, random_rows, update, weights
+from tests.starpo.build import MODULE, digits_config, largest_difference, random_rows
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 
@@ -107,53 +107,47 @@ def test_a_programming_error_while_sampling_stops_the_run_with_its_reason(remote
     assert remote.env_runner_group.healthy_env_runner_ids() == actor_ids, "nobody had to die for it"
 
 
-PLAN: dict[str, Any] = {"num_minibatches": 5, "num_epochs": 2}
-"""Of 7 rows: most steps have a single row, and so a learner without any."""
-
-
-def learn_remotely(model: Path, num_learners: int, rows: Any, **settings: Any) -> dict[str, torch.Tensor]:
-    """The weights that `num_learners` learner actors have after one update."""
-    config = digits_config(model, **settings).learners(num_learners=num_learners)
-    config.validate()
-    group = config.build_learner_group(env=None, spaces=None)
-    plan = TokenTrainingData.plan(rows, rng=np.random.default_rng(0), **PLAN)
-    group.update(training_data=plan)
-    states = [result.get() for result in group.foreach_learner(lambda learner: learner.module[MODULE].get_state())]
-    group.shutdown()
-    found = [{name: from_wire(array).clone() for name, array in state.items()} for state in states]
-    assert all(largest_difference(found[0], other) == 0.0 for other in found)
-    return found[0]
-
-
-def test_two_learners_compute_what_one_computes(model: Path) -> None:
-    rows = random_rows(7)
-    settings: dict[str, Any] = {"estimator": "gae", "lr": 1e-4, "critic_lr": 1e-4, "adam_eps": 1e-3}
-    alone = make_learner(digits_config(model, **settings))
-    update(alone, rows, **PLAN)
-    together = learn_remotely(model, 2, rows, **settings)
-    expected = {name: tensor for name, tensor in weights(alone).items() if name in together}
-    assert largest_difference(together, expected) < 1e-6
-
-
-@pytest.mark.slow
-def test_checkpoints_move_between_local_and_remote_learners(model: Path, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"estimator": "gae", "group_size": 2}
-    first = digits_config(model, **settings).build_algo()
-    first.train()
-    first.save_checkpoint(str(tmp_path / "local"))
-    expected = first.train()["starpo"]
-    first.stop()
-    pair = digits_config(model, **settings).learners(num_learners=2).env_runners(num_env_runners=1).build_algo()
-    pair.load_checkpoint(str(tmp_path / "local"))
-    found = pair.train()["starpo"]
-    for name in ("return_mean", "num_trained_tokens", "policy_loss", "value_loss", "grad_norm", "policy_version"):
-        assert found[name] == pytest.approx(expected[name], rel=1e-4), name
+@pytest.mark.parametrize(
+    ("sharding", "num_env_runners"), [pytest.param("ddp", 1, marks=pytest.mark.slow), ("fsdp2", 0)]
+)
+def test_two_learners_go_on_from_one_ones_checkpoint_and_one_from_theirs(
+    model: Path, tmp_path: Path, sharding: str, num_env_runners: int
+) -> None:
+    """Sampling, the critic, measuring thoughts, updates, publishing and checkpoints, all with two learners."""
+    settings: dict[str, Any] = {"estimator": "gae", "group_size": 2, "kl_coeff": 0.01, "num_minibatches": 2}
+    one = digits_config(model, **settings).build_algo()
+    one.train()
+    one.save_checkpoint(str(tmp_path / "one"))
+    expected = [one.train()["starpo"] for _ in range(2)]
+    state = one.learner_group.get_state()["learner"]
+    config = digits_config(model, **settings, sharding=sharding).learners(num_learners=2)
+    pair = config.env_runners(num_env_runners=num_env_runners).build_algo()
+    pair.load_checkpoint(str(tmp_path / "one"))
+    found = [pair.train()["starpo"] for _ in range(2)]
+    for theirs, ours in zip(found, expected, strict=True):
+        for name in ("return_mean", "num_trained_tokens", "policy_loss", "value_loss", "kl", "grad_norm"):
+            # The second iteration's samples are those of the first one's weights, as they were published.
+            assert theirs[name] == pytest.approx(ours[name], rel=1e-3, abs=1e-6), name
     pair.save_checkpoint(str(tmp_path / "pair"))
+    of_pair = pair.learner_group.get_state()["learner"]
     pair.stop()
+    # Adam's steps are of one size, however small a gradient is.
+    own, theirs = (tensors_of(found["rl_module"][MODULE]) for found in (state, of_pair))
+    assert largest_difference(own, theirs) < 1e-4
     last = StarPO.from_checkpoint(str(tmp_path / "pair"), config=digits_config(model, **settings))
-    assert last.iteration == 2
-    assert last.train()["starpo"]["policy_version"] == 3
+    assert last.iteration == 3
+    kept = last.learner_group.get_state()["learner"]
+    assert largest_difference(tensors_of(kept["rl_module"][MODULE]), theirs) == 0.0
+    for name, entry in of_pair["optimizer"].items():
+        assert largest_difference(tensors_of(entry["state"]), tensors_of(kept["optimizer"][name]["state"])) == 0.0
+    assert last.train()["starpo"]["policy_version"] == one.train()["starpo"]["policy_version"] == 4
     last.stop()
+    one.stop()
+
+
+def tensors_of(state: Any) -> dict[str, torch.Tensor]:
+    """A state as tensors, by name."""
+    return {name: from_wire(array).clone() for name, array in state.items()}
 
 
 def test_shares_hold_every_row_once_and_are_balanced_by_tokens() -> None:

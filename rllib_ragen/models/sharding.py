@@ -1,0 +1,67 @@
+"""FSDP2: every learner keeps a part of every weight, and a layer gathers its own while it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+
+def shard(module: nn.Module, layers: Sequence[nn.Module], methods: Sequence[str], device: torch.device) -> None:
+    """Splits the weights of `module` among all processes of the group, and moves its part to `device`.
+
+    A collective call; all processes hold the same weights. Layers gather their weights one after the other, forward and
+    backward; what is in none of them is gathered for as long as one of `methods` runs. Outside of these every weight
+    is a DTensor, and every gradient the sum over the processes.
+    """
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    mesh = init_device_mesh(device.type, (dist.get_world_size(),))
+    for part in [*layers, module]:
+        # The outermost one, too, is freed after its forward pass: what stays gathered would miss the next step.
+        sharded = fully_shard(part, mesh=mesh, reshard_after_forward=True)
+        # Sums: the loss has the scales of the whole minibatch already. gloo cannot do anything else.
+        sharded.set_gradient_divide_factor(1.0)
+        sharded.set_force_sum_reduction_for_comms(True)
+    for method in methods:
+        register_fsdp_forward_method(module, method)
+
+
+def is_sharded(module: nn.Module) -> bool:
+    """Whether `shard` has split it: then every forward pass is a collective call."""
+    return isinstance(module, FSDPModule)
+
+
+def gathered(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """The whole of each tensor, by name, one at a time.
+
+    Of sharded ones a collective call, which yields them to the first process only: no other one has a use for them.
+    """
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, DTensor):
+            yield name, tensor
+            continue
+        whole = tensor.detach().full_tensor()
+        if dist.get_rank() == 0:
+            yield name, whole
+
+
+def own_part(tensor: Tensor) -> Tensor:
+    """What of a tensor is in this process: all of it, unless it is sharded."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def like(tensor: Tensor, whole: Tensor) -> Tensor:
+    """`whole` on the device of `tensor` and, if that is sharded, this process's part of it. Nothing is sent."""
+    if not isinstance(tensor, DTensor):
+        return whole.to(tensor.device)
+    # Every process has the whole, so none needs to be sent its part.
+    placed: Tensor = distribute_tensor(
+        whole.to(tensor.device), tensor.device_mesh, tensor.placements, src_data_rank=None
+    )
+    return placed
