@@ -74,6 +74,13 @@ def read_layers(options: argparse.Namespace) -> tuple[Tree, Tree]:
     return flags, parse_assignments(options.assignments)
 
 
+def positive(text: str) -> int:
+    """An option's value. Raises argparse.ArgumentTypeError if it is no whole number ≥ 1."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be an integer ≥ 1, got {text!r}")
+    return int(text)
+
+
 def field_of(key: str) -> FieldInfo:
     """The schema's field for a dotted key. Raises KeyError if there is none."""
     fields = RunConfig.model_fields

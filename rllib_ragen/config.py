@@ -228,6 +228,9 @@ class DiagnosticsSection(Section):
 
     interval: int = Field(5, ge=0, description="iterations between measurements of entropy and information; 0: none")
     num_prompts: int = Field(32, ge=2, description="thoughts of one measurement, each scored after every prompt")
+    gradients_interval: int = Field(
+        0, ge=0, description="iterations between measurements of gradients by reward spread; 0: none"
+    )
     high_entropy: float = Field(0.1, ge=0, description="nats per token from which H(Z|X) counts as high")
     high_information: float = Field(0.5, ge=0, le=1, description="share of H(X) from which I(X;Z) counts as high")
 

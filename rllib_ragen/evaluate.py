@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envs.splits import Split
-from rllib_ragen.cli import key_table, make_parser, read_layers
+from rllib_ragen.cli import key_table, make_parser, positive, read_layers
 from rllib_ragen.config import RunConfig
 from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import build_config, flatten, merge, preset
@@ -52,7 +52,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--split", choices=[*Split], default=Split.TEST, metavar="WORD", help="train, val or test [test]"
     )
-    parser.add_argument("--num-instances", type=_positive, metavar="N", help="how many [as the run, or 256]")
+    parser.add_argument("--num-instances", type=positive, metavar="N", help="how many [as the run, or 256]")
     return parser.parse_args(arguments)
 
 
@@ -101,12 +101,6 @@ def evaluate(config: RunConfig, saved: SavedState | None, split: str, num_instan
         print(f"on this scale: {scale_line(baselines)}")
     finally:
         algo.stop()
-
-
-def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be an integer ≥ 1, got {text!r}")
-    return int(text)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rllib_ragen.diagnostics.buckets import gradient_metric_names
 from rllib_ragen.diagnostics.probe import probe_metric_names
 from rllib_ragen.diagnostics.replies import REPLY_METRICS
 from rllib_ragen.trajectory_sample import sample_records
@@ -37,6 +38,7 @@ _CURVES = {
         "num_reply_tokens_lifetime",
     ),
     "information": tuple(probe_metric_names()),
+    "gradients": tuple(gradient_metric_names()),
 }
 """TensorBoard's groups; docs/diagnostics.md has a table for each."""
 _PREFIXES = {name: prefix for prefix, names in _CURVES.items() for name in names}

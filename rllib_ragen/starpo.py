@@ -26,17 +26,16 @@ from rllib_ragen.checkpoint import load_learner_state, read_ahead, save_checkpoi
 from rllib_ragen.checkpoint_facts import config_differences, read_facts
 from rllib_ragen.config import RunConfig
 from rllib_ragen.credit.filters import FilterResult, filter_groups
-from rllib_ragen.credit.normalise import normalised_rewards
 from rllib_ragen.credit.registry import make_estimator
-from rllib_ragen.credit.rows import to_rows
-from rllib_ragen.credit.weighting import loss_weights
+from rllib_ragen.credited_rows import credited_rows
+from rllib_ragen.diagnostics.buckets import NUM_BUCKETS, Gradients, gradient_metrics
+from rllib_ragen.diagnostics.gradients import measure_gradients
 from rllib_ragen.diagnostics.probe import is_due, probe, probe_metric_names
 from rllib_ragen.diagnostics.replies import reply_statistics
 from rllib_ragen.diagnostics.scorer import score_on_learners
 from rllib_ragen.dynamic_sampling import sample_with_spread
 from rllib_ragen.game_line_up import GameLineUp
 from rllib_ragen.learner.calls import on_every_learner, on_first_learner
-from rllib_ragen.learner.critic import critic_values
 from rllib_ragen.learner.training_data import TokenTrainingData
 from rllib_ragen.learner_metrics import LEARNER_METRICS, learner_metrics
 from rllib_ragen.line_up import LineUp
@@ -129,7 +128,9 @@ class StarPO(Algorithm):
         self._times: dict[str, float] = {}
         self._credit = self.config.credit_section()
         self._diagnostics = self.config.diagnostics_section()
-        self._estimator = make_estimator(self._credit)
+        self._rows_of = partial(
+            credited_rows, section=self._credit, estimator=make_estimator(self._credit), learners=self.learner_group
+        )
         self._line_up = make_line_up(self.config)
         if self.config.shares_module:
             self.env_runner.attach(self.learner_group._learner.module)
@@ -149,6 +150,9 @@ class StarPO(Algorithm):
         self._log(self._line_up.statistics(own))
         with self._timed("diagnostics"):
             self._log(self._probe(alive))
+            measured = is_due(self._diagnostics.gradients_interval, self._progress.iteration)
+            # Before the filter: what it drops is what is to be seen.
+            self._log(gradient_metrics(self.gradients(NUM_BUCKETS, alive) if measured else None))
 
         with self._timed("update"):
             rows = self._credited_rows(filtered)
@@ -224,10 +228,7 @@ class StarPO(Algorithm):
         self._advantages = {}
         for module_id in sorted({trajectory.module_id for trajectory in filtered.kept}):
             kept = [trajectory for trajectory in filtered.kept if trajectory.module_id == module_id]
-            values = critic_values(self.learner_group, kept) if self._estimator.needs_values else None
-            credits = self._estimator(normalised_rewards(kept, self._credit), values)
-            weights = loss_weights(kept, filtered.metrics["kept_ratio"], self._credit)
-            own = to_rows(kept, credits, values, self._credit.normalize, weights)
+            own = self._rows_of(kept, filtered.metrics["kept_ratio"])
             learnt = [trajectory for trajectory in kept if trajectory.num_reply_tokens]
             self._advantages |= {id(t): row.advantages for t, row in zip(learnt, own, strict=True)}
             rows += own
@@ -236,7 +237,7 @@ class StarPO(Algorithm):
     def _probe(self, alive: Sequence[Trajectory]) -> dict[str, float]:
         """What reasoning depends on, if this iteration is one to measure it; else NaN."""
         progress = self._progress
-        if not is_due(self._diagnostics, progress.iteration):
+        if not is_due(self._diagnostics.interval, progress.iteration):
             return dict.fromkeys(probe_metric_names(), float("nan"))
         metrics, progress.std_ema = probe(
             [trajectory for trajectory in alive if trajectory.module_id == self._line_up.main],
@@ -338,6 +339,18 @@ class StarPO(Algorithm):
             return self._play(specs, greedy=greedy, count=False).trajectories
 
         return self._line_up.evaluate(play, split, num_instances)
+
+    def gradients(self, num_buckets: int, batch: Sequence[Trajectory] | None = None) -> Gradients:
+        """Of a whole batch of groups, none failed; None: the next iteration's, played here. No weight or counter moves.
+
+        A game's are those of its first policy.
+        """
+        if batch is None:
+            specs = self._line_up.training_specs(self._progress.next_group, self.config.num_groups)
+            batch = [one for one in self._play(specs, count=False).trajectories if not one.stop_reason.failed]
+        own = [trajectory for trajectory in batch if trajectory.module_id == self._line_up.main]
+        rows, settings = self._rows_of(own, 1.0), self.config.learner_section()
+        return measure_gradients(self.learner_group, self._line_up.main, own, rows, settings, num_buckets)
 
     def last_trajectories(self) -> list[Trajectory]:
         """What the last iteration sampled, failed ones too, in groups."""

@@ -254,6 +254,7 @@ class FluentSetters(AlgorithmConfig):
         *,
         diagnostics_interval: int = NotProvided,
         diagnostics_num_prompts: int = NotProvided,
+        gradients_interval: int = NotProvided,
         high_entropy: float = NotProvided,
         high_information: float = NotProvided,
     ) -> Self:
@@ -262,6 +263,7 @@ class FluentSetters(AlgorithmConfig):
         Args:
             diagnostics_interval: iterations between measurements; 0: none.
             diagnostics_num_prompts: thoughts of one measurement, each scored after every prompt.
+            gradients_interval: iterations between measurements of gradients by reward spread; 0: none.
             high_entropy: nats per token from which H(Z|X) counts as high.
             high_information: share of H(X) from which I(X;Z) counts as high.
         """

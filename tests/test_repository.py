@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rllib_ragen import evaluate, play, run
+from rllib_ragen import evaluate, gradients, play, run
 from rllib_ragen.cli import read_layers
 from rllib_ragen.config_load import algorithm_preset, build_config, flatten, preset
 from rllib_ragen.sweep.__main__ import parse as parse_sweep
@@ -22,6 +22,7 @@ TOP = Path(__file__).parents[1]
 PACKAGES = ("envs", "rllib_ragen")
 SOURCES = sorted(path for package in PACKAGES for path in (TOP / package).rglob("*.py"))
 PAGES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
+COMMANDS = "run|evaluate|gradients|play|sweep"
 HEAVY = {"ray", "torch", "transformers", "vllm"}
 UPPER = {
     "rllib_ragen/rollout": ("rllib_ragen.credit", "rllib_ragen.learner", "rllib_ragen.starpo", "rllib_ragen.run"),
@@ -88,7 +89,7 @@ def test_nothing_unpickles_evaluates_or_trusts_code() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("command", ["run", "evaluate", "play"])
+@pytest.mark.parametrize("command", ["run", "evaluate", "gradients", "play"])
 def test_help_is_there_before_ray_and_torch_are(command: str) -> None:
     code = (
         f"import sys; from rllib_ragen.{command} import main\n"
@@ -111,11 +112,7 @@ def commands() -> list[tuple[str, str]]:
         if page.exists()
         for block in blocks(page, "bash")
         for line in block.replace("\\\n", " ").splitlines()
-        if (
-            found := re.match(
-                r"\s*(?:ray job submit .* -- +)?(python -m rllib_ragen\.(?:run|evaluate|play|sweep)\b.*)", line
-            )
-        )
+        if (found := re.match(rf"\s*(?:ray job submit .* -- +)?(python -m rllib_ragen\.(?:{COMMANDS})\b.*)", line))
     ]
 
 
@@ -125,7 +122,9 @@ def test_commands_in_the_pages_are_understood(page: str, line: str) -> None:
     if words[0] == "rllib_ragen.sweep":
         parse_sweep(words[1:])
         return
-    modules = {"rllib_ragen.run": run, "rllib_ragen.evaluate": evaluate, "rllib_ragen.play": play}
+    modules = {
+        f"rllib_ragen.{module.__name__.rsplit('.', 1)[1]}": module for module in (run, evaluate, gradients, play)
+    }
     options = modules[words[0]].parse(words[1:])
     flags, assignments = read_layers(options)
     name = flatten(flags).get("env.name", "sokoban")

@@ -22,9 +22,9 @@ def probe_metric_names() -> list[str]:
     return [f"{sample}_{name}" for sample in SAMPLES for name in (*metric_names(), REGIME)]
 
 
-def is_due(section: DiagnosticsSection, iteration: int) -> bool:
-    """Whether the iteration after `iteration` finished ones is measured."""
-    return section.interval > 0 and iteration % section.interval == 0
+def is_due(interval: int, iteration: int) -> bool:
+    """Whether the iteration after `iteration` finished ones is measured; with an interval of 0 none is."""
+    return interval > 0 and iteration % interval == 0
 
 
 def probe(

@@ -61,7 +61,14 @@ class Line:
     """(x, mean, std) over the runs."""
 
 
-def line_chart(lines: Sequence[Line], references: dict[str, float], unit: str, *, markers: bool = False) -> str:
+def line_chart(
+    lines: Sequence[Line],
+    references: dict[str, float],
+    unit: str,
+    *,
+    markers: bool = False,
+    x_label: str = "iteration",
+) -> str:
     """Means with their spread over runs, each run as a thin line, and named horizontal reference lines."""
     with _axes(width=4.3, height=2.5) as (axes, done):
         for line in lines:
@@ -76,7 +83,7 @@ def line_chart(lines: Sequence[Line], references: dict[str, float], unit: str, *
         for name, value in references.items():
             axes.axhline(value, color=INK, linewidth=0.8, linestyle=(0, (2, 3)), alpha=0.7)
             axes.annotate(name, (1, value), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=7.5)
-        _iterations(axes)
+        _whole_numbers(axes, x_label)
         axes.set_ylabel(unit)
         axes.margins(y=0.1)
         if any(line.label for line in lines):
@@ -88,7 +95,7 @@ def stacked_chart(x: Series, layers: dict[str, Series], unit: str) -> str:
     """Layers on top of each other."""
     with _axes(width=4.3, height=2.5) as (axes, done):
         axes.stackplot(x, *layers.values(), labels=list(layers), colors=SERIES, alpha=0.75, linewidth=0)
-        _iterations(axes)
+        _whole_numbers(axes, "iteration")
         axes.set_ylabel(unit)
         axes.legend(loc="best")
     return done()
@@ -140,12 +147,12 @@ def timeline_chart(events: Sequence[tuple[str, str, int, int]], last: int) -> st
         axes.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
         axes.set_ylim(-0.6, len(names) - 0.4)
         axes.set_xlim(0, max(1, last) * 1.02)
-        _iterations(axes)
+        _whole_numbers(axes, "iteration")
     return done()
 
 
-def _iterations(axes: Axes) -> None:
-    axes.set_xlabel("iteration")
+def _whole_numbers(axes: Axes, label: str) -> None:
+    axes.set_xlabel(label)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 

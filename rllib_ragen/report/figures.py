@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rllib_ragen.diagnostics.buckets import NUM_BUCKETS, TERMS
 from rllib_ragen.diagnostics.information import Regime
 from rllib_ragen.diagnostics.probe import SAMPLES
 from rllib_ragen.report.charts import Line, line_chart, map_chart, stacked_chart, timeline_chart
@@ -65,6 +66,10 @@ INFORMATION = (
             {"first_turn_information_z_ema_token": "first turns", "any_turn_information_z_ema_token": "any turns"},
             "Of these numbers the one that went most closely with the reward in RAGEN-2.", markers=True),
 )  # fmt: skip
+GRADIENTS = (
+    _Curves("Task gradient over the run", "norm",
+            {"bucket_1_task_norm": "smallest spread", f"bucket_{NUM_BUCKETS}_task_norm": "largest"}, markers=True),
+)  # fmt: skip
 THROUGHPUT = (_Curves("Throughput", "reply tokens per s", {"reply_tokens_per_s": ""}),)
 
 
@@ -118,6 +123,30 @@ def regime_figures(groups: Sequence[Group]) -> list[Figure]:
             note = "Each dot is one measurement, later ones darker. Dashed: where high begins."
             figures.append(Figure(f"Regime, {sample.replace('_', ' ')}s", svg, note))
     return figures
+
+
+def bucket_figure(groups: Sequence[Group]) -> Figure | None:
+    """Gradient norms of the loss's terms by bucket of reward spread; None where they were not measured."""
+    lines = []
+    for colour, group in enumerate(groups):
+        for style, term in enumerate(TERMS):
+            curves = [curve for run in group.runs if len((curve := _by_bucket(run, term))[0])]
+            if curves:
+                lines.append(Line(term if colour == 0 else "", colour, style, curves, aligned(curves)))
+    if not lines:
+        return None
+    note = "Mean over the run's measurements, as the terms count in the loss; buckets of equally many groups."
+    chart = line_chart(
+        lines, {}, "norm", markers=True, x_label="bucket, from the smallest reward spread to the largest"
+    )
+    return Figure("Gradients by reward spread", chart, note)
+
+
+def _by_bucket(run: Run, term: str) -> tuple[Series, Series]:
+    """(bucket, mean over the measurements)."""
+    found = [(k, run.series(f"bucket_{k}_{term}_norm")[1]) for k in range(1, NUM_BUCKETS + 1)]
+    points = np.array([(k, values.mean()) for k, values in found if len(values)], np.float64).reshape(-1, 2)
+    return points[:, 0], points[:, 1]
 
 
 _PARTS = ("update", "diagnostics", "sync")

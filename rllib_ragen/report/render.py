@@ -17,12 +17,14 @@ from markupsafe import Markup
 from rllib_ragen.diagnostics.information import Regime
 from rllib_ragen.report.data import Group, Run, group_runs
 from rllib_ragen.report.figures import (
+    GRADIENTS,
     INFORMATION,
     LEARNING,
     REPLIES,
     THROUGHPUT,
     Figure,
     alarm_figure,
+    bucket_figure,
     curve_figures,
     regime_figures,
     success_figure,
@@ -82,7 +84,7 @@ def _sections(groups: Sequence[Group]) -> list[Section]:
         for run in group.runs
         for alarm in run.alarms
     ]
-    timeline = alarm_figure(groups)
+    timeline, buckets = alarm_figure(groups), bucket_figure(groups)
     information = (
         "How much of what the policy thinks depends on its prompt: high H(Z|X) with low I(X;Z) is template collapse,"
         " varied words that say nothing of the state."
@@ -95,6 +97,12 @@ def _sections(groups: Sequence[Group]) -> list[Section]:
             "Information in reasoning",
             _painted([*regime_figures(groups), *curve_figures(groups, INFORMATION)]),
             information,
+        ),
+        Section(
+            "gradients",
+            "Gradients",
+            _painted([buckets, *curve_figures(groups, GRADIENTS)] if buckets else []),
+            "What pulls at the weights: where a group's members are all rewarded alike, only the regularisers do.",
         ),
         Section(
             "alarms",

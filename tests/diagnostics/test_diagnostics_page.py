@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rllib_ragen.config import AlarmsSection, RunConfig
+from rllib_ragen.diagnostics.buckets import NUM_BUCKETS, gradient_metric_names
 from rllib_ragen.diagnostics.information import Regime
 from rllib_ragen.diagnostics.probe import SAMPLES, probe_metric_names
 from rllib_ragen.rollout.statistics import rollout_statistics
@@ -28,12 +29,17 @@ def names(heading: str) -> list[str]:
     return [cells[0].strip("`") for cells in rows(heading)]
 
 
-PLAIN = [heading for heading in re.findall(r"^### (.+)$", PAGE, flags=re.MULTILINE) if heading != "information"]
+PREFIXED = {
+    "information": list(SAMPLES),
+    "gradients": [f"bucket_{k}" for k in range(1, NUM_BUCKETS + 1)],
+}
+PLAIN = [heading for heading in re.findall(r"^### (.+)$", PAGE, flags=re.MULTILINE) if heading not in PREFIXED]
 
 
 def documented() -> list[str]:
     plain = [name for heading in PLAIN for name in names(f"### {heading}")]
-    return [*plain, *(f"{sample}_{name}" for sample in SAMPLES for name in names("### information"))]
+    prefixed = [(f"{prefix}_{name}") for h, every in PREFIXED.items() for prefix in every for name in names(f"### {h}")]
+    return [*plain, *prefixed]
 
 
 @pytest.mark.usefixtures("local_ray")
@@ -55,10 +61,11 @@ def test_tensorboard_groups_are_the_headings() -> None:
         for name in set(names(f"### {heading}")) - {"iteration", "num_instances"}:
             assert _prefix(name) == heading
     assert {_prefix(name) for name in probe_metric_names()} == {"information"}
+    assert {_prefix(name) for name in gradient_metric_names()} == {"gradients"}
 
 
 def test_every_row_says_meaning_unit_range_and_what_to_do() -> None:
-    for heading in [*PLAIN, "information"]:
+    for heading in [*PLAIN, *PREFIXED]:
         assert all(len(cells) == 5 and all(cells) for cells in rows(f"### {heading}")), heading
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rllib_ragen.config_load import build_config
+from rllib_ragen.diagnostics.buckets import gradient_metric_names
 from rllib_ragen.diagnostics.probe import probe_metric_names
 from rllib_ragen.run_folder import RunFolder
 from rllib_ragen.run_log import RunLog
@@ -65,6 +66,7 @@ def _metrics(i: int, seed: int) -> dict[str, Any]:
     measured: dict[str, Any] = dict.fromkeys(probe_metric_names(), 0.2 + 0.05 * i if i % 2 == 0 else None)
     for sample in ("first_turn", "any_turn"):
         measured[f"{sample}_regime"] = 2.0 if i % 2 == 0 else None
+    measured |= {name: 0.1 * int(name.split("_")[1]) if i % 2 == 0 else None for name in gradient_metric_names()}
     names = ("time_rollout_s", "time_update_s", "time_diagnostics_s", "group_reward_std", "entropy", "grad_norm")
     return {
         "success": 0.3 + 0.02 * i + 0.1 * seed,

@@ -86,7 +86,14 @@ def test_the_page_of_a_run_shows_curves_regimes_alarms_times_and_results(plain: 
     text = " ".join(plain.texts)
     for title in (
         *("Success", "Return", "Reward spread in groups", "Entropy", "Gradient norm", "Regime, first turns"),
-        *("Regime, any turns", "Information in reasoning", "Alarms", "Time of an iteration", "Trajectories"),
+        *(
+            "Regime, any turns",
+            "Information in reasoning",
+            "Gradients by reward spread",
+            "Alarms",
+            "Time of an iteration",
+            "Trajectories",
+        ),
     ):
         assert title in text, title
     assert plain.count("svg") >= 12

@@ -1,0 +1,116 @@
+"""Groups sorted by the spread of their rewards and cut into buckets, and what is told of each bucket's gradients.
+
+RAGEN-2 (2604.06268): where the members of a group are all rewarded alike the task gradient is weak, and what moves the
+weights there are the regularisers, which know nothing of the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+TERMS = ("task", "entropy", "kl")
+"""The loss's terms: the clipped surrogate, the mean entropy, the mean divergence from the reference."""
+NUM_BUCKETS = 6
+_PER_BUCKET = ("reward_std", *(f"{term}_norm" for term in TERMS))
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Groups of neighbouring reward spread."""
+
+    reward_std: float
+    """Mean over its groups of the in-group std of raw returns (ddof = 1)."""
+    lowest: float
+    highest: float
+    """The smallest and the largest of these."""
+    groups: int
+    trajectories: int
+    """Those with a sampled token."""
+    tokens: int
+    """Trained ones."""
+    share: float
+    """Factor of the bucket's mean loss in the batch's."""
+    norms: dict[str, float]
+    """By term: L2 norm of the gradient of the bucket's own mean, as if it were a batch, with coefficient 1."""
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """One measurement."""
+
+    buckets: list[Bucket]
+    """From the smallest spread to the largest; fewer groups than buckets leave some out."""
+    norms: dict[str, float]
+    """By term, of the whole batch: the norm of Σ share · the bucket's gradient. Without a reference `kl` is NaN."""
+    coefficients: dict[str, float]
+    """What each term counts in the loss."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, with norms per trajectory and per trained token added, and null for NaN."""
+        tree = asdict(self)
+        for bucket in tree["buckets"]:
+            norms = dict(bucket["norms"])
+            for per in ("trajectories", "tokens"):
+                bucket[f"norms_over_{per}"] = {term: norm / max(1, bucket[per]) for term, norm in norms.items()}
+        return {key: _without_nan(value) for key, value in tree.items()}
+
+
+def in_buckets(spreads: Mapping[str, float], count: int) -> list[list[str]]:
+    """Group ids in at most `count` buckets of nearly equal numbers of groups, by rising spread; equal ones by id."""
+    ordered = sorted(spreads, key=lambda group: (spreads[group], group))
+    parts = np.array_split(np.arange(len(ordered)), min(count, max(1, len(ordered))))
+    return [[ordered[i] for i in part] for part in parts if len(part)]
+
+
+def gradient_metric_names() -> list[str]:
+    """What `gradient_metrics` returns."""
+    return [f"bucket_{k}_{name}" for k in range(1, NUM_BUCKETS + 1) for name in _PER_BUCKET]
+
+
+def gradient_metrics(found: Gradients | None) -> dict[str, float]:
+    """Flat numbers; norms as they count in the loss, that is times their coefficients. NaN where nothing was measured.
+
+    bucket_k_reward_std, bucket_k_task_norm, bucket_k_entropy_norm, bucket_k_kl_norm, k = 1 the smallest spread.
+    """
+    metrics = dict.fromkeys(gradient_metric_names(), float("nan"))
+    for k, bucket in enumerate(found.buckets if found else (), start=1):
+        assert found is not None
+        metrics[f"bucket_{k}_reward_std"] = bucket.reward_std
+        metrics |= {f"bucket_{k}_{term}_norm": found.coefficients[term] * bucket.norms[term] for term in TERMS}
+    return metrics
+
+
+def gradient_table(found: Gradients) -> str:
+    """Aligned columns for a terminal: one line per bucket, and one of the whole batch."""
+    weighted = [term for term in TERMS if term != "task"]
+    heads = ["bucket", "reward std", "groups", "trajectories", "tokens", "task"]
+    heads += [name for term in weighted for name in (term, f"{found.coefficients[term]:g} × {term}")]
+    counts = [[b.groups, b.trajectories, b.tokens] for b in found.buckets]
+    rows = [
+        [str(k), f"{b.lowest:.3g}–{b.highest:.3g}", *map(str, counts[k - 1]), *_norms(b.norms, found.coefficients)]
+        for k, b in enumerate(found.buckets, start=1)
+    ]
+    rows.append(
+        ["all", "", *(str(sum(c)) for c in zip(*counts, strict=True)), *_norms(found.norms, found.coefficients)]
+    )
+    widths = [max(len(row[i]) for row in (heads, *rows)) for i in range(len(heads))]
+    return "\n".join(
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in (heads, *rows)
+    )
+
+
+def _norms(norms: Mapping[str, float], coefficients: Mapping[str, float]) -> list[str]:
+    others = [f"{factor * norms[term]:.3g}" for term in TERMS[1:] for factor in (1.0, coefficients[term])]
+    return [f"{norms['task']:.3g}", *others]
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -1,0 +1,106 @@
+"""What pulls at the weights, by reward spread of the groups: `python -m rllib_ragen.gradients results/RUN`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rllib_ragen.cli import key_table, make_parser, positive, read_layers
+from rllib_ragen.config import RunConfig
+from rllib_ragen.config_checks import ConfigError
+from rllib_ragen.config_load import build_config, merge
+from rllib_ragen.preflight import preflight
+from rllib_ragen.ray_start import start_ray
+from rllib_ragen.run import BAD_INPUT
+from rllib_ragen.run_folder import RunFolder, SavedState
+
+_FLAGS = ("--engine", "--num-env-runners", "--num-groups", "--group-size")
+_BUCKETS = 6
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; its exit code: 0 done, 2 bad input."""
+    options = parse(arguments)
+    if options.keys:
+        print(key_table())
+        return 0
+    try:
+        config, saved, out = plan(options)
+        print(f"sampling  {preflight(config, writes=False).why}", flush=True)
+        measure(config, saved, options.buckets, out)
+    except ConfigError as error:
+        print(f"rllib_ragen: {error}", file=sys.stderr)
+        return BAD_INPUT
+    return 0
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = make_parser(
+        "gradients",
+        "Plays the batch that would be trained on next, sorts its groups by reward spread into buckets, and prints the"
+        " gradient norms of each bucket's task, entropy and KL terms. No step is taken.",
+        _FLAGS,
+    )
+    parser.add_argument("run", type=Path, metavar="RUN_OR_CHECKPOINT", help="run folder (newest checkpoint) or one")
+    parser.add_argument("--buckets", type=positive, default=_BUCKETS, metavar="N", help=f"at most [{_BUCKETS}]")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="JSON [RUN/gradients_ITERATION.json]")
+    return parser.parse_args(arguments)
+
+
+def plan(options: argparse.Namespace) -> tuple[RunConfig, SavedState, Path]:
+    """The run's config, the checkpoint, and the file to write.
+
+    Raises:
+        ConfigError: whatever is wrong, in one sentence.
+    """
+    given = merge(*read_layers(options))
+    path: Path = options.run.resolve()
+    # A checkpoint is RUN/checkpoints/iteration_000020.
+    folder = RunFolder(path if (path / "config.yaml").is_file() else path.parent.parent)
+    chosen = {one.path.resolve(): one for one in folder.checkpoints()}
+    if not (folder.path / "config.yaml").is_file() or (folder.path != path and path not in chosen):
+        raise ConfigError(f"{options.run} is neither a run folder nor one of a run's checkpoints")
+    saved = folder.newest_checkpoint() if folder.path == path else chosen[path]
+    out: Path = options.out or folder.path / f"gradients_{saved.path.name}.json"
+    if not out.parent.is_dir():
+        raise ConfigError(f"--out: there is no folder {out.parent}")
+    return build_config(folder.config().model_dump(), given), saved, out
+
+
+def measure(config: RunConfig, saved: SavedState, num_buckets: int, out: Path) -> None:
+    """Prints the table and writes the JSON.
+
+    Raises:
+        ConfigError: Ray has not what the config asks for, or every episode failed.
+    """
+    start_ray(config)
+    from rllib_ragen.diagnostics.buckets import gradient_table
+    from rllib_ragen.starpo_config import StarPOConfig
+
+    kl_coeff = config.learner.kl_coeff
+    # Without a coefficient the reference would not be there to measure the KL term against.
+    config.learner.kl_coeff = kl_coeff or 1.0
+    algo = StarPOConfig.from_run_config(config).build_algo()
+    try:
+        algo.load_checkpoint(str(saved.path))
+        found = algo.gradients(num_buckets)
+    finally:
+        algo.stop()
+    if not found.buckets:
+        raise ConfigError(f"{saved.path}: no episode of {config.env.name} has a sampled token; play it to see why")
+    found = replace(found, coefficients=found.coefficients | {"kl": kl_coeff})
+    shape = f"{config.rollout.num_groups} groups of {config.rollout.group_size}"
+    print(f"{config.env.name}, iteration {saved.iteration}, {shape}; norms of each bucket's mean gradient:")
+    print(gradient_table(found))
+    tree = {"checkpoint": str(saved.path), "iteration": saved.iteration, **found.to_json()}
+    out.write_text(json.dumps(tree, indent=2) + "\n", encoding="utf-8")
+    print(f"json      {out}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
