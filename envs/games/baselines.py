@@ -48,11 +48,22 @@ MATCHES: dict[str, tuple[tuple[str, str], ...]] = {
         ("tit_for_tat", "tit_for_tat"),
         (BEST, "tit_for_tat"),
     ),
+    "frozen_lake_pair": (("uniform", "uniform"), ("pathfinder", "uniform"), ("pathfinder", "pathfinder")),
+    "chess": (("uniform", "uniform"), ("greedy_chess", "uniform")),
+    "bargaining": (("uniform", "uniform"), ("haggler", "uniform"), ("haggler", "haggler")),
+    "hanabi": (("uniform", "uniform"), ("hinter", "hinter")),
+    "open_spiel": (("uniform", "uniform"),),
 }
 """(player, opponent) pairs that are computed for each game, the player in either seat."""
-_TOO_LARGE = frozenset({"connect_four"})
-"""Games with too many positions to look at all of them: played a number of times instead."""
-_GAMES_PLAYED = 1_000
+_GAMES_PLAYED = {
+    "connect_four": 1_000,
+    "frozen_lake_pair": 1_000,
+    "chess": 200,
+    "bargaining": 1_000,
+    "hanabi": 1_000,
+    "open_spiel": 1_000,
+}
+"""Games with too many positions to look at all of them: played so many times instead."""
 _OPENINGS = 100
 
 
@@ -92,8 +103,10 @@ def compute_matches(key: str) -> tuple[Match, ...]:
     """Computes what `key` (from settings_key) asks for; the same values every time."""
     asked = json.loads(key)
     name, game = asked["game"], make_game(asked["game"], **asked["settings"])
-    play = _played if name in _TOO_LARGE else _exact
-    return tuple(play(game, seat, player, other) for player, other in MATCHES[name] for seat in game.seats)
+    pairs = [(seat, player, other) for player, other in MATCHES[name] for seat in game.seats]
+    if name in _GAMES_PLAYED:
+        return tuple(_played(game, *pair, _GAMES_PLAYED[name]) for pair in pairs)
+    return tuple(_exact(game, *pair) for pair in pairs)
 
 
 def shipped_matches() -> dict[str, tuple[Match, ...]]:
@@ -126,18 +139,18 @@ def _exact(game: TextGame, seat: str, player: str, opponent: str) -> Match:
     return _match((seat, player, opponent), result, how)
 
 
-def _played(game: TextGame, seat: str, player: str, opponent: str) -> Match:
+def _played(game: TextGame, seat: str, player: str, opponent: str, games: int) -> Match:
     players = dict.fromkeys(game.seats, PLAYERS[opponent]) | {seat: PLAYERS[player]}
     results = []
-    for number in range(_GAMES_PLAYED):
+    for number in range(games):
         state, rng, returned = _test_start(game, number), np.random.default_rng([number, 1]), 0.0
         while state.to_move:
             moves = {mover: choose(players[mover](state, mover), rng) for mover in state.to_move}
             returned += state.play(moves)[seat]
         results.append((returned, *(state.outcome(seat) is each for each in Outcome), state.success(seat)))
-    error = float(np.std([result[0] for result in results])) / _GAMES_PLAYED**0.5
-    means = Result(*(Fraction(sum(column)) / _GAMES_PLAYED for column in zip(*results, strict=True)))
-    return _match((seat, player, opponent), means, f"{_GAMES_PLAYED} games, return ± {error:.3f}")
+    error = float(np.std([result[0] for result in results])) / games**0.5
+    means = Result(*(Fraction(sum(column)) / games for column in zip(*results, strict=True)))
+    return _match((seat, player, opponent), means, f"{games} games, return ± {error:.3f}")
 
 
 def _match(who: tuple[str, str, str], result: Result, how: str) -> Match:

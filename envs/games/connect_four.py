@@ -10,7 +10,7 @@ from envs.games.board import EMPTY, BoardGame
 class ConnectFour(BoardGame):
     """Four in a row on 6×7; a mark falls to the lowest free cell of its column; actions are columns 1 to 7."""
 
-    title: ClassVar[str] = "Connect four"
+    title: str = "Connect four"
     rows: ClassVar[int] = 6
     columns: ClassVar[int] = 7
     in_a_row: ClassVar[int] = 4

@@ -6,7 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import ClassVar, Self
+from typing import Self
 
 import gymnasium as gym
 
@@ -29,13 +29,15 @@ class TextGame(ABC):
     that `after` can look ahead on a shallow copy.
     """
 
-    title: ClassVar[str]
+    title: str
     """The prompt of the brief style; also the name in tables."""
     seats: tuple[str, ...] = ("player_0", "player_1")
     """All seats, in the order in which they are told and listed."""
-    zero_sum: ClassVar[bool] = True
+    zero_sum: bool = True
     """Whether the rewards of legal play add up to 0 over the seats."""
-    perfect_information: ClassVar[bool] = True
+    cooperative: bool = False
+    """Whether all seats get the same rewards: they win or lose together."""
+    perfect_information: bool = True
     """Whether each seat sees all but the moves that are made at the same time."""
     has_splits: bool = False
     """Whether train, val and test differ: instances are then split by content, else all three are the same."""

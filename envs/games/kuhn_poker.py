@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from itertools import permutations
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -28,8 +28,8 @@ class KuhnPoker(TextGame):
     deal. A seat sees its own card and the betting; the other's card is never told, not even at the end.
     """
 
-    title: ClassVar[str] = "Kuhn poker"
-    perfect_information: ClassVar[bool] = False
+    title: str = "Kuhn poker"
+    perfect_information: bool = False
 
     def __init__(self) -> None:
         self.deal: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from itertools import permutations
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -29,8 +29,8 @@ class LeducHoldem(TextGame):
     are no splits, for the reason there are none in Kuhn poker. The other's card is never told, not even at the end.
     """
 
-    title: ClassVar[str] = "Leduc hold'em"
-    perfect_information: ClassVar[bool] = False
+    title: str = "Leduc hold'em"
+    perfect_information: bool = False
 
     def __init__(self) -> None:
         self.deal: tuple[str, ...] = ()

@@ -1,23 +1,19 @@
-"""Scripted players: baselines, and opponents to train against.
-
-A player is a function of (game, seat) that gives the chance of each legal action. It uses only what the seat may see.
-"""
+"""Scripted players: baselines, and opponents to train against."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-import numpy as np
-
 from envs.games.board import BoardGame
+from envs.games.chances import Chances, Player, choose, evenly, uniform
 from envs.games.game import Outcome, TextGame
 from envs.games.kuhn_poker import KuhnPoker
 from envs.games.matrix import MatrixGame
+from envs.games.scripted import greedy_chess, haggler, hinter, pathfinder
 from envs.games.tic_tac_toe import TicTacToe
 
-Chances = Mapping[str, Fraction]
-Player = Callable[[TextGame, str], Chances]
+__all__ = ["PLAYERS", "STRONGEST", "Chances", "Player", "choose", "uniform"]
+
 _THIRD = Fraction(1, 3)
 _VALUES: dict[str, int] = {}
 """Value to the first seat by board, whose count of marks tells who moves."""
@@ -30,23 +26,12 @@ _KUHN: dict[tuple[str, ...], dict[str, Fraction]] = {
 }
 
 
-def uniform(game: TextGame, seat: str) -> Chances:
-    """Every legal action equally often."""
-    return _evenly(game.legal_actions(seat))
-
-
-def choose(chances: Chances, rng: np.random.Generator) -> str:
-    """One action, drawn by its chance."""
-    actions = list(chances)
-    return actions[int(rng.choice(len(actions), p=[float(chances[action]) for action in actions]))]
-
-
 def minimax(game: TextGame, seat: str) -> Chances:
     """Perfect play of tic-tac-toe: evenly among the actions whose value no reply can lower."""
     assert isinstance(game, TicTacToe)
     sign = 1 if seat == game.seats[0] else -1
     values = {action: sign * _value(game.after({seat: action})[0]) for action in game.legal_actions(seat)}
-    return _evenly([action for action, value in values.items() if value == max(values.values())])
+    return evenly([action for action, value in values.items() if value == max(values.values())])
 
 
 def tactician(game: TextGame, seat: str) -> Chances:
@@ -54,7 +39,7 @@ def tactician(game: TextGame, seat: str) -> Chances:
     assert isinstance(game, BoardGame)
     legal = game.legal_actions(seat)
     wins = [action for action in legal if game.after({seat: action})[0].outcome(seat) is Outcome.WIN]
-    return _evenly(wins or [action for action in legal if game.would_win(game.other(seat), action)] or legal)
+    return evenly(wins or [action for action in legal if game.would_win(game.other(seat), action)] or legal)
 
 
 def kuhn_equilibrium(game: TextGame, seat: str) -> Chances:
@@ -85,11 +70,22 @@ PLAYERS: dict[str, Player] = {
     "kuhn_equilibrium": kuhn_equilibrium,
     "always_defect": always_defect,
     "tit_for_tat": tit_for_tat,
+    "pathfinder": pathfinder,
+    "greedy_chess": greedy_chess,
+    "haggler": haggler,
+    "hinter": hinter,
 }
-
-
-def _evenly(actions: list[str]) -> Chances:
-    return dict.fromkeys(actions, Fraction(1, len(actions)))
+STRONGEST = {
+    "tic_tac_toe": "minimax",
+    "connect_four": "tactician",
+    "kuhn_poker": "kuhn_equilibrium",
+    "prisoners_dilemma": "tit_for_tat",
+    "frozen_lake_pair": "pathfinder",
+    "chess": "greedy_chess",
+    "bargaining": "haggler",
+    "hanabi": "hinter",
+}
+"""The best scripted player of each game that has one better than uniform."""
 
 
 def _value(game: BoardGame) -> int:

@@ -24,8 +24,8 @@ class PrisonersDilemma(MatrixGame):
             2·reward > temptation + sucker must hold.
     """
 
-    title: ClassVar[str] = "Prisoner's dilemma"
-    zero_sum: ClassVar[bool] = False
+    title: str = "Prisoner's dilemma"
+    zero_sum: bool = False
     actions: ClassVar[tuple[str, ...]] = (_COOPERATE, _DEFECT)
 
     def __init__(

@@ -6,12 +6,17 @@ import difflib
 import inspect
 from typing import Any
 
+from envs.games.bargaining import Bargaining
+from envs.games.chess import Chess
 from envs.games.connect_four import ConnectFour
 from envs.games.env import TextGameEnv
+from envs.games.frozen_lake_pair import FrozenLakePair
 from envs.games.game import TextGame
+from envs.games.hanabi import Hanabi
 from envs.games.kuhn_poker import KuhnPoker
 from envs.games.leduc_holdem import LeducHoldem
 from envs.games.limits import GameLimits
+from envs.games.open_spiel import OpenSpielGame
 from envs.games.prisoners_dilemma import PrisonersDilemma
 from envs.games.rock_paper_scissors import RockPaperScissors
 from envs.games.tic_tac_toe import TicTacToe
@@ -24,6 +29,11 @@ _GAMES: dict[str, type[TextGame]] = {
     "kuhn_poker": KuhnPoker,
     "leduc_holdem": LeducHoldem,
     "prisoners_dilemma": PrisonersDilemma,
+    "frozen_lake_pair": FrozenLakePair,
+    "chess": Chess,
+    "bargaining": Bargaining,
+    "hanabi": Hanabi,
+    "open_spiel": OpenSpielGame,
 }
 
 

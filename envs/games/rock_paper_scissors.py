@@ -10,7 +10,7 @@ from envs.games.matrix import MatrixGame
 class RockPaperScissors(MatrixGame):
     """+1 for a round won, −1 for a round lost, 0 for equal choices."""
 
-    title: ClassVar[str] = "Rock-paper-scissors"
+    title: str = "Rock-paper-scissors"
     actions: ClassVar[tuple[str, ...]] = ("Rock", "Paper", "Scissors")
 
     def rules(self) -> str:

@@ -12,7 +12,7 @@ _ROWS = "ABC"
 class TicTacToe(BoardGame):
     """Three in a row on 3×3; actions are cells, A1 (top left) to C3."""
 
-    title: ClassVar[str] = "Tic-tac-toe"
+    title: str = "Tic-tac-toe"
     rows: ClassVar[int] = 3
     columns: ClassVar[int] = 3
     in_a_row: ClassVar[int] = 3

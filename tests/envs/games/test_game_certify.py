@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 
 from envs.certify import CertificationError
-from envs.games import Outcome, TextGame, TextGameEnv, game_names, make_text_game
+from envs.games import Outcome, TextGame, TextGameEnv, make_text_game
 from envs.games.certify import CLAUSES, check_text_game, main
 from envs.games.kuhn_poker import KuhnPoker
 from envs.games.rock_paper_scissors import RockPaperScissors
 from envs.games.tic_tac_toe import TicTacToe
 from envs.splits import Split
+from tests.envs.games.installed import SHORT, installed_games
 from tests.envs.games.sweepstake import Sweepstake
 
 SETTINGS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
-    *((name, {}, {}) for name in game_names()),
+    *((name, SHORT.get(name, {}), {}) for name in installed_games()),
     ("tic_tac_toe", {"opening_moves": 2}, {"illegal_move": "retry", "think": False}),
     ("connect_four", {"opening_moves": 4}, {"max_turns": 4}),
     ("rock_paper_scissors", {"rounds": 1}, {"illegal_move": "retry", "max_retries": 0}),

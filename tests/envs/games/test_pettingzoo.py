@@ -9,12 +9,14 @@ import pytest
 from pettingzoo.test import api_test, parallel_api_test, seed_test
 from pettingzoo.test.seed_test import parallel_seed_test
 
-from envs.games import TextGameEnv, game_names, make_text_game
+from envs.games import TextGameEnv, make_text_game
 from envs.games.pettingzoo import to_aec, to_parallel
 from envs.reply import format_reply
+from tests.envs.games.installed import SHORT, installed_games
 from tests.envs.games.sweepstake import Sweepstake
 
 A, B = "player_0", "player_1"
+NAMES = installed_games()
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # PettingZoo expects boxes and arrays, ours is text
 
 
@@ -36,7 +38,7 @@ def playable(env: TextGameEnv, junk: float) -> TextGameEnv:
 
 
 def games(**limits: Any) -> list[TextGameEnv]:
-    return [*(make_text_game(name, limits=limits) for name in game_names()), TextGameEnv(Sweepstake())]
+    return [*(make_text_game(name, SHORT.get(name), limits) for name in NAMES), TextGameEnv(Sweepstake())]
 
 
 @pytest.mark.parametrize("junk", [0.0, 0.3, 1.0])
@@ -48,12 +50,14 @@ def test_games_pass_pettingzoos_tests(rule: str, junk: float) -> None:
 
 
 def test_games_pass_pettingzoos_seed_tests() -> None:
-    for name in game_names():
-        seed_test(lambda name=name: to_aec(playable(make_text_game(name), 0.2)), num_cycles=3)
-        parallel_seed_test(lambda name=name: to_parallel(playable(make_text_game(name), 0.2)), num_cycles=3)
+    for name in NAMES:
+        seed_test(lambda name=name: to_aec(playable(make_text_game(name, SHORT.get(name)), 0.2)), num_cycles=3)
+        parallel_seed_test(
+            lambda name=name: to_parallel(playable(make_text_game(name, SHORT.get(name)), 0.2)), num_cycles=3
+        )
 
 
-@pytest.mark.parametrize("name", game_names())
+@pytest.mark.parametrize("name", NAMES)
 def test_raw_samples_of_the_space_are_taken(name: str) -> None:
     env = to_aec(make_text_game(name, limits={"illegal_move": "forfeit"}))
     env.reset(seed=0)
@@ -111,10 +115,10 @@ def by_parallel(env: TextGameEnv, seed: int) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("rule", ["penalty", "retry", "forfeit"])
-@pytest.mark.parametrize("name", game_names())
+@pytest.mark.parametrize("name", NAMES)
 def test_all_three_interfaces_play_the_same_game(name: str, rule: str) -> None:
     for seed in range(15):
-        envs = [make_text_game(name, limits={"illegal_move": rule}) for _ in range(3)]
+        envs = [make_text_game(name, SHORT.get(name), {"illegal_move": rule}) for _ in range(3)]
         plain, aec, parallel = (play(env, seed) for play, env in zip((plainly, by_aec, by_parallel), envs, strict=True))
         assert plain == aec == parallel
 
@@ -153,3 +157,25 @@ def test_parallel_ignores_who_is_not_to_act_and_demands_who_is() -> None:
     assert "B . . ." in observations[B] and "A X . ." in observations[B] and observations[A].endswith("others")
     with pytest.raises(ValueError, match="player_1 must reply; got replies of player_0"):
         env.step({A: say("A1")})
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "rock_paper_scissors", "frozen_lake_pair"])
+def test_rllibs_wrappers_play_the_same_game(name: str) -> None:
+    """Through RLlib's PettingZooEnv and ParallelPettingZooEnv: the same rewards and ends as without them."""
+    from ray.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv, PettingZooEnv
+
+    for seed in range(5):
+        plain = plainly(make_text_game(name), seed)
+        for wrap, adapt in ((PettingZooEnv, to_aec), (ParallelPettingZooEnv, to_parallel)):
+            env = make_text_game(name)
+            wrapped, seats = wrap(adapt(env)), Seats(env, seed)
+            assert set(wrapped.possible_agents) == set(wrapped.action_space) == set(env.possible_agents)
+            observations, _ = wrapped.reset(seed=seed)
+            over = False
+            while not over:
+                assert all(text in wrapped.observation_space[seat] for seat, text in observations.items())
+                said = {seat: seats.reply(seat) if seat in env.to_act else "" for seat in observations}
+                observations, rewards, terminated, truncated, _ = wrapped.step(said)
+                seats.paid(rewards)
+                over = terminated["__all__"] or truncated["__all__"]
+            assert seats.result() == plain

@@ -1,0 +1,31 @@
+"""What a player is: a function of (game, seat) that gives the chance of each legal action."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+
+import numpy as np
+
+from envs.games.game import TextGame
+
+Chances = Mapping[str, Fraction]
+Player = Callable[[TextGame, str], Chances]
+"""Uses only what the seat may see."""
+
+
+def evenly(actions: Iterable[str]) -> Chances:
+    """All of `actions` equally often."""
+    actions = list(actions)
+    return dict.fromkeys(actions, Fraction(1, len(actions)))
+
+
+def uniform(game: TextGame, seat: str) -> Chances:
+    """Every legal action equally often."""
+    return evenly(game.legal_actions(seat))
+
+
+def choose(chances: Chances, rng: np.random.Generator) -> str:
+    """One action, drawn by its chance."""
+    actions = list(chances)
+    return actions[int(rng.choice(len(actions), p=[float(chances[action]) for action in actions]))]

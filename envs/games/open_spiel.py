@@ -1,0 +1,192 @@
+"""Any game of OpenSpiel as a TextGame, in OpenSpiel's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from envs.games.extras import needed
+from envs.games.game import Outcome, TextGame
+from envs.splits import Split, draw_instance
+from envs.task import chance_seed
+
+_MANY_STARTS = 500
+"""From so many starts on there are splits: of fewer, each would be another game."""
+
+
+class OpenSpielGame(TextGame):
+    """A game by its OpenSpiel name, such as `liars_dice(numdice=1)`: turns one by one or at once, any number of seats.
+
+    Chance before the first move makes the instance, decided by `seed`; chance after it is decided by `outcome_seed`.
+    Rewards are OpenSpiel's. The greatest return wins; in a cooperative game all seats win with a return of at least
+    `target`. Who forfeits is left with the least that the game can pay, and the game is over for all: of a zero-sum
+    game the others share what that leaves, of a cooperative one they lose too, else they keep what they have.
+
+    Args:
+        game: OpenSpiel's name of the game, with its parameters in brackets if they are not the defaults.
+        target: return from which a cooperative game counts as won; None: the greatest possible.
+
+    Raises:
+        ValueError: open-spiel is not installed, or it has no such game or parameter, or the game has no
+            turns, or chance that seeds cannot decide.
+    """
+
+    def __init__(self, game: str = "liars_dice", target: float | None = None) -> None:
+        pyspiel = needed("pyspiel", "open-spiel", game.split("(")[0])
+        try:
+            self._game: Any = pyspiel.load_game(game)
+        except pyspiel.SpielError as error:
+            raise ValueError(f"OpenSpiel cannot load {game!r}: {str(error).splitlines()[0]}") from None
+        kind = self._game.get_type()
+        if kind.dynamics == pyspiel.GameType.Dynamics.MEAN_FIELD:
+            raise ValueError(f"{game!r} is a mean-field game: it has no seats that take turns")
+        if kind.chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC:
+            raise ValueError(f"{game!r} draws its chance inside OpenSpiel, where no seed of an instance reaches")
+        self.title = kind.long_name
+        self.seats = tuple(f"player_{number}" for number in range(self._game.num_players()))
+        self.zero_sum = kind.utility == pyspiel.GameType.Utility.ZERO_SUM
+        self.cooperative = kind.utility == pyspiel.GameType.Utility.IDENTICAL
+        self.perfect_information = kind.information == pyspiel.GameType.Information.PERFECT_INFORMATION
+        self.target = float(self._game.max_utility()) if target is None else target
+        self.has_splits = self._num_starts() >= _MANY_STARTS
+        self._recalls = kind.provides_information_state_string and not self.perfect_information
+        self._state: Any = None
+        self._start: tuple[int, ...] = ()
+        self._luck = 0
+        self._returns: tuple[float, ...] = (0.0,) * len(self.seats)
+        self._forfeited: tuple[str, ...] = ()
+
+    def reset(self, seed: int, split: Split, outcome_seed: int) -> None:
+        """Draws the chance before the first move by `seed`. Raises ValueError for a negative seed."""
+        if seed < 0:
+            raise ValueError(f"instance seed must be ≥ 0, got {seed}")
+        if self.has_splits:
+            self._start = draw_instance(seed, split, self._draw_start, str)
+        else:
+            self._start = self._draw_start(np.random.default_rng(seed))
+        self._state = self._game.new_initial_state()
+        for action in self._start:
+            self._state.apply_action(action)
+        self._luck, self._forfeited = chance_seed(outcome_seed), ()
+        self._returns = tuple(self._state.returns())
+
+    def rules(self) -> str:
+        """The game's name and rewards: OpenSpiel has no rules in words."""
+        game = self._game
+        end = (
+            f"All players get the same reward, and win with {self.target:g} or more"
+            if self.cooperative
+            else "The highest return wins"
+        )
+        return (
+            f"{self.title} for {len(self.seats)} players, as OpenSpiel's {game}. The return of a game is "
+            f"{game.min_utility():g} to {game.max_utility():g}. {end}. Your actions are listed when you are to move."
+        )
+
+    def observe(self, seat: str) -> str:
+        """OpenSpiel's text of what the seat knows: the position, or all it has seen where something is hidden."""
+        index = self.seats.index(seat)
+        tell = self._state.information_state_string if self._recalls else self._state.observation_string
+        return f"You are player {index}\n{tell(index).strip()}"
+
+    @property
+    def to_move(self) -> tuple[str, ...]:
+        """Whoever OpenSpiel asks for an action."""
+        if self._state is None or self._forfeited or self._state.is_terminal():
+            return ()
+        if self._state.is_simultaneous_node():
+            return tuple(seat for index, seat in enumerate(self.seats) if self._state.legal_actions(index))
+        return (self.seats[self._state.current_player()],)
+
+    def legal_actions(self, seat: str) -> list[str]:
+        """OpenSpiel's names of its legal actions."""
+        return list(self._named_actions(seat)) if seat in self.to_move else []
+
+    def outcome(self, seat: str) -> Outcome | None:
+        """By comparison of returns, or by `target` in a cooperative game; who forfeits loses."""
+        if self.to_move or self._state is None:
+            return None
+        if self._forfeited:
+            return Outcome.LOSS if self.cooperative or seat in self._forfeited else Outcome.WIN
+        mine = self._returns[self.seats.index(seat)]
+        if self.cooperative:
+            return Outcome.WIN if mine >= self.target else Outcome.LOSS
+        best = max(self._returns)
+        if mine < best:
+            return Outcome.LOSS
+        return Outcome.WIN if self._returns.count(best) == 1 else Outcome.DRAW
+
+    @property
+    def instance_key(self) -> str:
+        """The chance before the first move, as OpenSpiel's action numbers."""
+        return str(self._start)
+
+    @property
+    def position_key(self) -> str:
+        """All that has happened, and what decides the chance to come."""
+        return f"{self._state.history_str()} {self._luck} {self._forfeited}"
+
+    def _action_name(self, index: int, action: int) -> str:
+        """What people call `action` of the seat numbered `index`."""
+        return str(self._state.action_to_string(index, action))
+
+    def _named_actions(self, seat: str) -> dict[str, int]:
+        """OpenSpiel's number of each legal action; names that differ in case only get the number too."""
+        index = self.seats.index(seat)
+        pairs = [(" ".join(self._action_name(index, n).split()), n) for n in self._state.legal_actions(index)]
+        lower = [name.lower() for name, _ in pairs]
+        return {name if lower.count(name.lower()) == 1 else f"{name} ({n})": n for name, n in pairs}
+
+    def _play(self, moves: Mapping[str, str]) -> dict[str, float]:
+        state = self._state.clone()
+        numbers = {seat: self._named_actions(seat)[action] for seat, action in moves.items()}
+        if state.is_simultaneous_node():
+            state.apply_actions([numbers.get(seat, 0) for seat in self.seats])
+        else:
+            state.apply_action(*numbers.values())
+        while state.is_chance_node():
+            rng = np.random.default_rng([self._luck, state.move_number()])
+            state.apply_action(_drawn(state, rng))
+        self._state = state
+        return self._paid(tuple(state.returns()))
+
+    def _forfeit(self, losers: tuple[str, ...]) -> dict[str, float]:
+        least = float(self._game.min_utility())
+        self._forfeited = losers
+        if self.cooperative:
+            return self._paid((least,) * len(self.seats))
+        others = [seat for seat in self.seats if seat not in losers]
+        share = (float(self._game.utility_sum()) - least * len(losers)) / len(others) if self.zero_sum and others else 0
+        return self._paid(
+            tuple(
+                least if seat in losers else share if self.zero_sum else had
+                for seat, had in zip(self.seats, self._returns, strict=True)
+            )
+        )
+
+    def _paid(self, returns: tuple[float, ...]) -> dict[str, float]:
+        before, self._returns = self._returns, returns
+        return {seat: returns[i] - before[i] for i, seat in enumerate(self.seats)}
+
+    def _draw_start(self, rng: np.random.Generator) -> tuple[int, ...]:
+        state = self._game.new_initial_state()
+        while state.is_chance_node():
+            state.apply_action(_drawn(state, rng))
+        return tuple(state.history())
+
+    def _num_starts(self) -> int:
+        """How many ways chance can go before the first move, counted along one of them."""
+        state, number = self._game.new_initial_state(), 1
+        while state.is_chance_node():
+            outcomes = state.chance_outcomes()
+            number *= len(outcomes)
+            state.apply_action(outcomes[0][0])
+        return number
+
+
+def _drawn(state: Any, rng: np.random.Generator) -> int:
+    """One outcome of a chance node, drawn by its chance."""
+    actions, chances = zip(*state.chance_outcomes(), strict=True)
+    return int(actions[int(rng.choice(len(actions), p=np.asarray(chances) / sum(chances)))])

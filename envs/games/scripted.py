@@ -1,0 +1,82 @@
+"""Simple scripted players of the larger games: what a trained policy should at least beat."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from envs.games.bargaining import Bargaining, worth
+from envs.games.chances import Chances, evenly
+from envs.games.chess import PIECE_VALUES, Chess
+from envs.games.frozen_lake_pair import FrozenLakePair
+from envs.games.game import TextGame
+from envs.games.hanabi import Card, Hanabi
+
+
+def pathfinder(game: TextGame, seat: str) -> Chances:
+    """The first step of a shortest path over the ice; two of them never block each other for good."""
+    assert isinstance(game, FrozenLakePair)
+    path = game.path(seat)
+    return evenly(path[:1] if path else game.legal_actions(seat))
+
+
+def greedy_chess(game: TextGame, seat: str) -> Chances:
+    """Mates if it can; else the move that takes most, less the moved piece where it could be taken in turn."""
+    assert isinstance(game, Chess)
+    gains = {action: _gain(game.board, action) for action in game.legal_actions(seat)}
+    return evenly(action for action, gain in gains.items() if gain == max(gains.values()))
+
+
+def haggler(game: TextGame, seat: str) -> Chances:
+    """Wants all at first and half in the end, linearly; of the offers that give it so much, the most generous."""
+    assert isinstance(game, Bargaining)
+    turns, values = len(game.offers), game.values(seat)
+    wanted = 10 - 5 * Fraction(turns, game.max_turns - 1)
+    last = turns >= game.max_turns - 1
+    if game.offers and (game.share(seat) >= wanted or last):
+        return {game.AGREE: Fraction(1)}
+    kept = {action: game.kept(action) for action in game.legal_actions(seat) if action != game.AGREE}
+    enough = {action: (worth(items, values), sum(items)) for action, items in kept.items()}
+    enough = {action: rank for action, rank in enough.items() if rank[0] >= wanted}
+    return evenly(action for action, rank in enough.items() if rank == min(enough.values()))
+
+
+def hinter(game: TextGame, seat: str) -> Chances:
+    """Plays cards that are sure to fit, hints at the next player's card that fits, else discards the oldest."""
+    assert isinstance(game, Hanabi)
+    legal, piles, own = game.legal_actions(seat), game.piles(seat), game.hands(seat)[0]
+    for number, card in enumerate(own, start=1):
+        if all(piles[colour] == rank - 1 for colour, rank in card.possible):
+            return {f"Play {number}": Fraction(1)}
+    for card in game.hands(seat)[1]:
+        if hint := _hint(card, piles, legal):
+            return {hint: Fraction(1)}
+    for number, card in enumerate(own, start=1):
+        if f"Discard {number}" in legal and all(rank <= piles[colour] for colour, rank in card.possible):
+            return {f"Discard {number}": Fraction(1)}
+    return {"Discard 1": Fraction(1)} if "Discard 1" in legal else evenly(a for a in legal if a.startswith("Hint"))
+
+
+def _hint(card: Card, piles: dict[str, int], legal: list[str]) -> str:
+    """The hint that tells most about a card that fits and is not yet known to; empty if there is none."""
+    colour, rank = card.name[:1], int(card.name[1:])
+    if piles[colour] != rank - 1 or all(piles[c] == r - 1 for c, r in card.possible):
+        return ""
+    by_rank = sum(r == rank for _, r in card.possible)
+    by_colour = sum(c == colour for c, _ in card.possible)
+    hints = [(by_rank, Hanabi.hint(str(rank))), (by_colour, Hanabi.hint(colour))]
+    useful = [(left, hint) for left, hint in hints if left < len(card.possible) and hint in legal]
+    return min(useful)[1] if useful else ""
+
+
+def _gain(board: Any, action: str) -> int:
+    """What a move takes, less the moved piece if it can be taken in turn; 100 for mate."""
+    move = board.parse_uci(action)
+    mover, taken = board.piece_type_at(move.from_square), board.piece_type_at(move.to_square)
+    gain = PIECE_VALUES[taken] if taken else int(board.is_en_passant(move))
+    promoted = PIECE_VALUES[move.promotion] - 1 if move.promotion else 0
+    board.push(move)
+    mate, risky = board.is_checkmate(), bool(board.attackers(board.turn, move.to_square))
+    board.pop()
+    at_risk = PIECE_VALUES[move.promotion or mover] if risky else 0
+    return 100 if mate else gain + promoted - at_risk
