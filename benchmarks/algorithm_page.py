@@ -44,7 +44,7 @@ def table(env: str, records: Sequence[Record]) -> str:
         f"| algorithm | {' | '.join(head)} | updates | seeds |",
         f"|---|{'---|' * len(head)}---|---|",
     ]
-    for algorithm in dict.fromkeys(r["algorithm"] for r in records):
+    for algorithm in sorted({r["algorithm"] for r in records}):
         mine = [r for r in records if r["algorithm"] == algorithm]
         cells = [spread([r[way][1] for r in mine if r["filter"] == f]) for f in FILTERS for way in WAYS]
         updates = sorted(r["iterations"] for r in mine)
