@@ -6,7 +6,7 @@ raw     Our rollouts play Sokoban with the embedded model: environments, parsing
         then gets the very prompts, seeds and limits of all those turns in one call, so it may batch what the game
         keeps apart, and makes the same tokens. Both with the same cap on requests in flight, prefix cache on. With
         `--rounds 1` every environment plays one episode, so the last ones decode nearly alone; with more, a free slot
-        is taken by the next episode.
+        is taken by the next episode. Every repeat plays other rooms, so nothing is remembered that a run would not.
 locked  Our rollouts with replies of uneven length, against the same episodes when every turn waits for the slowest
         reply of all. Lengths are `spread` (log-uniform between 8 and 256 tokens) or `tailed` (16, and 256 for one reply
         in ten).
@@ -17,6 +17,7 @@ One thread per process, repeats interleaved; the median of the repeats' ratios c
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -109,12 +110,13 @@ def start_raw(rows: int) -> None:
     )
 
 
-def play(count: int, rows: int, lengths: str = "", locked: bool = False) -> tuple[Timed, list[Trajectory]]:
-    """`count` episodes, `rows` in flight; the model decides how long replies are unless `lengths` does."""
+def play(
+    specs: Sequence[EpisodeSpec], rows: int, lengths: str = "", locked: bool = False
+) -> tuple[Timed, list[Trajectory]]:
+    """One episode per spec, `rows` in flight; the model decides how long replies are unless `lengths` does."""
     engine: Engine = _state["engine"]
     engine.reset()
     chat = _state.setdefault("chat", ChatFormat.from_folder(TINY))
-    specs = episode_specs(count)
     trajectories: list[Trajectory] = []
 
     def work() -> float:
@@ -138,19 +140,19 @@ def play(count: int, rows: int, lengths: str = "", locked: bool = False) -> tupl
 
 def play_uneven(count: int, lengths: str, locked: bool) -> Timed:
     """Without the trajectories, which need not travel."""
-    return play(count, count, lengths, locked)[0]
+    return play(episode_specs(0, count), count, lengths, locked)[0]
 
 
-def episode_specs(count: int) -> list[EpisodeSpec]:
-    """The same for both opponents."""
-    return [EpisodeSpec(f"g{i // GROUP_SIZE}", i // GROUP_SIZE, i, i) for i in range(count)]
+def episode_specs(first: int, count: int) -> list[EpisodeSpec]:
+    """Groups as in training."""
+    return [EpisodeSpec(f"g{i // GROUP_SIZE}", i // GROUP_SIZE, i, i) for i in range(first, first + count)]
 
 
-def requests_of(trajectories: Sequence[Trajectory]) -> list[Request]:
+def requests_of(specs: Sequence[EpisodeSpec], trajectories: Sequence[Trajectory]) -> list[Request]:
     """The requests that the trajectories were made of."""
     stops = ChatFormat.from_folder(TINY).stop_token_ids
     requests = []
-    for spec, trajectory in zip(episode_specs(len(trajectories)), trajectories, strict=True):
+    for spec, trajectory in zip(specs, trajectories, strict=True):
         context: list[int] = []
         for k, turn in enumerate(trajectory.turns):
             context = context + turn.prompt_ids.tolist()
@@ -176,13 +178,18 @@ def against_raw(ours: Worker, raw: Worker, rows: int, rounds: int, repeats: int)
     ours.call(start_ours, rows, MAX_CONTEXT)
     raw.call(start_raw, rows)
     count = rows * rounds
-    first, trajectories = ours.call(play, count, rows)
-    requests = requests_of(trajectories)
-    found = interleaved(
-        {"ours": lambda: ours.call(play, count, rows)[0], "raw": lambda: raw.call(generate_raw, requests)}, repeats
-    )
-    assert {one.amount for runs in found.values() for one in runs} == {first.amount}, "not the same tokens"
-    row = {"what": "raw", "environments": rows, "rounds": rounds, "tokens": first.amount}
+    first = itertools.count(step=count)
+    requests: list[Request] = []
+
+    def play_others() -> Timed:
+        specs = episode_specs(next(first), count)
+        result, trajectories = ours.call(play, specs, rows)
+        requests[:] = requests_of(specs, trajectories)
+        return result
+
+    found = interleaved({"ours": play_others, "raw": lambda: raw.call(generate_raw, requests)}, repeats)
+    assert all(a.amount == b.amount for a, b in zip(found["ours"], found["raw"], strict=True)), "not the same tokens"
+    row = {"what": "raw", "environments": rows, "rounds": rounds, "tokens": [one.amount for one in found["ours"]]}
     return row | summary(found, "ours", "raw")
 
 
