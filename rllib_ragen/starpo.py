@@ -34,26 +34,31 @@ from rllib_ragen.diagnostics.probe import is_due, probe, probe_metric_names
 from rllib_ragen.diagnostics.replies import reply_statistics
 from rllib_ragen.diagnostics.scorer import score_on_learners
 from rllib_ragen.dynamic_sampling import sample_with_spread
+from rllib_ragen.exits import ExitCode
 from rllib_ragen.game_line_up import GameLineUp
-from rllib_ragen.learner.calls import on_every_learner, on_first_learner
+from rllib_ragen.learner.calls import at_work, on_every_learner, on_first_learner
 from rllib_ragen.learner.training_data import TokenTrainingData
 from rllib_ragen.learner_metrics import LEARNER_METRICS, learner_metrics
 from rllib_ragen.line_up import LineUp
 from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.lora_settings import lora_settings
 from rllib_ragen.models.wire import WireState
+from rllib_ragen.pulse import resident_gib
 from rllib_ragen.rollout.chat import ChatFormat
 from rllib_ragen.rollout.collect import EpisodeSpec
-from rllib_ragen.rollout.dispatch import play_on_runners
+from rllib_ragen.rollout.dispatch import Limits, Losses, play_on_runners
 from rllib_ragen.rollout.multi_agent_episodes import to_trajectories
 from rllib_ragen.rollout.statistics import policy_lag, rollout_statistics
 from rllib_ragen.starpo_config import StarPOConfig
 from rllib_ragen.types import FloatArray, TokenRow, Trajectory
+from rllib_ragen.watchdog import waiting
 from rllib_ragen.weights import Publication, publish, put, send
 
 METRICS = "starpo"
 """Key of a result dict under which StarPO's metrics are."""
 _SHUFFLE, _PROBE = 4, 5
+_STOP_S = 10.0
+"""For env runners to close their environments and engines."""
 logger = logging.getLogger(__name__)
 
 
@@ -104,7 +109,8 @@ class StarPO(Algorithm):
     policy_loss, value_loss, entropy, clip_fraction, grad_norm, logprob_gap_mean, logprob_gap_max, logprob_gap_k3,
     num_trained_tokens, skipped_steps, skipped_in_a_row, lr, kl (with a reference), policy_version, policy_lag,
     time_rollout_s, time_update_s, time_sync_s, learner_idle_share, runner_idle_share; with rollout.overlap also
-    time_wait_s.
+    time_wait_s; what was lost on the way: num_lost_runners, num_hung_runners, num_recycled_runners, num_replayed,
+    runner_gib, driver_gib.
 
     With `rollout.overlap` the next batch is sampled while this one is learnt from: its weights are one update old,
     and every trajectory is of one version. Without it the batch is always of the newest weights.
@@ -117,8 +123,15 @@ class StarPO(Algorithm):
 
     def setup(self, config: Any) -> None:
         """Builds runners and learners, and gives every runner the learners' weights."""
-        super().setup(config)
+        starting = f"{config.num_env_runners} env runner(s) and {config.num_learners} learner(s) to start"
+        with waiting(starting):
+            super().setup(config)
         self._progress = Progress()
+        self._losses = Losses()
+        """Since the last iteration's end."""
+        self._whole = True
+        self.stop_code = ExitCode.DONE
+        """What `stop_reason` means for the run."""
         self._trajectories: list[Trajectory] = []
         self._advantages: dict[int, FloatArray] = {}
         self._ahead: Batch | None = None
@@ -140,7 +153,7 @@ class StarPO(Algorithm):
         """One iteration."""
         started, self._times = perf_counter(), {}
         batch = self._ahead or self._play_batch()
-        self._ahead = None
+        self._ahead, self._whole = None, False
         self._trajectories = batch.trajectories
         ahead = Background(self._play_batch) if self.config.overlap == "one_step_off" else None
         own = self._line_up.own(self._trajectories)
@@ -167,6 +180,7 @@ class StarPO(Algorithm):
             copied = self._copy_weights(self._line_up.to_copy(self._progress.iteration, alive))
             if rows or copied:
                 self._publish()
+        self._whole = True
         self._log_costs(batch, perf_counter() - started)
 
     # --- the parts of an iteration ----------------------------------------------------------------------------------
@@ -178,7 +192,7 @@ class StarPO(Algorithm):
 
     def _play_batch(self) -> Batch:
         """The rollouts of one iteration, with the weights that the runners have now."""
-        started, metrics = perf_counter(), []
+        started, metrics, first_group = perf_counter(), [], self._progress.next_group
 
         def draw(num_groups: int) -> list[Trajectory]:
             part = self._play(self._next_specs(num_groups))
@@ -186,24 +200,31 @@ class StarPO(Algorithm):
             return part.trajectories
 
         rounds = self._credit.dynamic_sampling_rounds
-        trajectories, drawn = sample_with_spread(draw, self.config.num_groups, rounds)
+        try:
+            trajectories, drawn = sample_with_spread(draw, self.config.num_groups, rounds)
+        except BaseException:
+            # Nothing of it is learnt from: whoever goes on from here plays these groups.
+            self._progress.next_group = first_group
+            raise
         return Batch(trajectories, metrics, perf_counter() - started, drawn)
 
     def _play(self, specs: Sequence[EpisodeSpec], *, greedy: bool = False, count: bool = True) -> Batch:
         """The specs' trajectories, in order, from whoever samples here. Touches no learner and no metric of ours."""
-        started = perf_counter()
+        started, config = perf_counter(), self.config
         if self.env_runner_group.num_remote_env_runners() == 0:
-            episodes = self.env_runner.sample(specs=specs, greedy=greedy, count=count)
+            with waiting(f"rollout of {len(specs)} trajectories"):
+                episodes = self.env_runner.sample(specs=specs, greedy=greedy, count=count)
             metrics = [self.env_runner.get_metrics()] if count else []
         else:
-            episodes, metrics = play_on_runners(
+            episodes, metrics, losses = play_on_runners(
                 self.env_runner_group,
                 specs,
                 greedy=greedy,
                 count=count,
-                timeout_s=self.config.sample_timeout_s,
+                limits=Limits(config.sample_timeout_s, config.hang_timeout_s, config.max_runner_gib),
                 restore=lambda: self.restore_env_runners(self.env_runner_group),
             )
+            self._losses += losses
         return Batch(to_trajectories(episodes), metrics, perf_counter() - started)
 
     def _copy_weights(self, ids: tuple[str, str] | None) -> bool:
@@ -216,7 +237,11 @@ class StarPO(Algorithm):
         """Gives the runners the learners' weights. The last publication goes first: the store need not hold two."""
         self._published = None
         self._published = publish(
-            self.learner_group, self.env_runner_group, self._progress.policy_version, self._broadcast
+            self.learner_group,
+            self.env_runner_group,
+            self._progress.policy_version,
+            self.config.hang_timeout_s,
+            self._broadcast,
         )
         if self._broadcast is not None and self.config.overlap != "off":
             # A runner that restarts while the learner works must get the weights from before.
@@ -260,6 +285,9 @@ class StarPO(Algorithm):
             progress.empty_in_a_row += 1
             if progress.empty_in_a_row >= self._credit.max_empty_updates:
                 progress.stop_reason = f"{progress.empty_in_a_row} batches in a row had nothing to learn from"
+                if all(trajectory.stop_reason.failed for trajectory in self._trajectories):
+                    progress.stop_reason += f": {self._why_empty()}"
+                    self.stop_code = ExitCode.ENVIRONMENT
             logger.warning("iteration %d: nothing to learn from (%s)", progress.iteration, self._why_empty())
             self._log(dict.fromkeys(LEARNER_METRICS, float("nan")) | {"num_trained_tokens": 0.0})
             return
@@ -271,7 +299,9 @@ class StarPO(Algorithm):
             num_epochs=self.config.num_epochs,
             rng=np.random.default_rng([_SHUFFLE, self.config.seed, progress.iteration]),
         )
-        self.metrics.aggregate(self.learner_group.update(training_data=data), key=LEARNER_RESULTS)
+        with at_work(self.learner_group, "the update"):
+            results = self.learner_group.update(training_data=data)
+        self.metrics.aggregate(results, key=LEARNER_RESULTS)
         found = learner_metrics(
             {
                 module_id: self.metrics.peek((LEARNER_RESULTS, module_id), default={}, latest_merged_only=True)
@@ -283,6 +313,7 @@ class StarPO(Algorithm):
             progress.stop_reason = (
                 f"{found['skipped_in_a_row']:.0f} optimiser steps in a row had gradients that are not finite"
             )
+            self.stop_code = ExitCode.NOT_FINITE
 
     def _why_empty(self) -> str:
         failed = [trajectory for trajectory in self._trajectories if trajectory.stop_reason.failed]
@@ -310,7 +341,10 @@ class StarPO(Algorithm):
                 "num_turns_lifetime": progress.num_turns,
                 "num_reply_tokens_lifetime": progress.num_reply_tokens,
             }
+            | self._losses.metrics()
+            | {"driver_gib": resident_gib()}
         )
+        self._losses = Losses()
 
     def _log(self, metrics: dict[str, float]) -> None:
         for name, value in metrics.items():
@@ -364,6 +398,11 @@ class StarPO(Algorithm):
     def stop_reason(self) -> str | None:
         """Why the run should stop now, or None."""
         return self._progress.stop_reason or None
+
+    @property
+    def between_updates(self) -> bool:
+        """Whether the state is that after a whole iteration, fit for a checkpoint, even if `train()` has raised."""
+        return self._whole
 
     @property
     def policy_version(self) -> int:
@@ -427,13 +466,23 @@ class StarPO(Algorithm):
         if restored and self._published is not None:
             if self._published.weights is None:
                 self._published = replace(self._published, weights=put(self.learner_group))
-            send(self._published, env_runner_group, restored)
+            send(self._published, env_runner_group, restored, self.config.hang_timeout_s)
         return restored
+
+    def cleanup(self) -> None:
+        """Ends all actors, hung ones too."""
+        runners = getattr(self, "env_runner_group", None)
+        if runners is not None:
+            runners.foreach_env_runner(lambda runner: runner.stop(), timeout_seconds=_STOP_S)
+            # RLlib would wait for all of them to stop.
+            runners._worker_manager.clear()
+        super().cleanup()
 
     # --- checkpoints ------------------------------------------------------------------------------------------------
 
     def _learner_state(self) -> dict[str, Any]:
-        state: dict[str, Any] = self.learner_group.get_state(not_components="learner/metrics_logger")["learner"]
+        with at_work(self.learner_group, "a copy of the state"):
+            state: dict[str, Any] = self.learner_group.get_state(not_components="learner/metrics_logger")["learner"]
         return state
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
@@ -465,7 +514,7 @@ class StarPO(Algorithm):
         try:
             check_adapter_base(facts["adapter_base"], self.config.model_folder, lora)
             state = load_learner_state(folder)
-            on_every_learner(self.learner_group, lambda learner: learner.restore(state))
+            on_every_learner(self.learner_group, lambda learner: learner.restore(state), "loading a checkpoint")
         except ValueError as error:
             raise ValueError("; ".join([str(error), *differing])) from error
         if differing:
