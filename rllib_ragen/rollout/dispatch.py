@@ -159,7 +159,8 @@ class _Call:
 
     def results(self, deadline: float) -> dict[int, Played]:
         """By runner; those that died, hang or are late are missing."""
-        manager, results = self.runners._worker_manager, {}
+        manager = self.runners._worker_manager
+        results: dict[int, Played] = {}
         with waiting(self._what, lambda: (dict(self.open), len(results)), may_hang=False):
             while self.open and time.monotonic() < deadline:
                 for result in manager.fetch_ready_async_reqs(timeout_seconds=_POLL_S, tags=[_TAG]):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -25,6 +25,7 @@ SMALL = (
 """A run without end; `key=value` may follow."""
 RUNNER, LEARNER = "LLMEnvRunner", "_WrappedExecutable"
 """In the titles of Ray's processes."""
+_PRELOADED = ["rllib_ragen.training", "rllib_ragen.starpo", "rllib_ragen.rollout.env_runner", "torch.utils.tensorboard"]
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,12 @@ class Ended:
     """A run that is over."""
 
     code: int
+    """Negative: the signal that killed it."""
     output: str
     seconds: float
     """From the moment that it was hurt."""
     left: list[str]
-    """Command lines of processes that it left behind."""
+    """Titles of processes that it left behind."""
 
 
 class AtIteration:
@@ -59,42 +61,70 @@ def kill(kind: str, number: int = signal.SIGKILL) -> Callable[[psutil.Process], 
     return lambda process: actors(process, kind)[0].send_signal(number)
 
 
-def run(*arguments: str, act: AtIteration | None = None, patch: str = "", timeout_s: float = 400) -> Ended:
+def run(
+    *arguments: str,
+    pipe: Path,
+    address: str = "",
+    act: AtIteration | None = None,
+    patch: Callable[[], None] | None = None,
+    timeout_s: float = 500,
+) -> Ended:
     """The command, in a session of its own.
 
     Args:
         arguments: as on the command line.
+        pipe: a path that does not exist yet, for its output.
+        address: of the Ray that it uses; empty: it starts one.
         act: what is done to it.
-        patch: Python that runs first in the process: how something in it is broken.
+        patch: how something in it is broken; runs first in its process. A function of a module's top level.
         timeout_s: then it is killed, and the test fails.
     """
-    code = f"import sys\n{patch}\nfrom rllib_ragen.run import main\nsys.exit(main({list(arguments)!r}))"
-    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
-    process = psutil.Popen(
-        [sys.executable, "-c", code], cwd=TOP, env=environment,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-    )  # fmt: skip
+    os.mkfifo(pipe)
+    # Imports are most of a small run's time: they are made once, and each run is forked from there.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_PRELOADED)
+    child = context.Process(target=_main, args=(arguments, str(pipe), address, patch))
+    child.start()
+    process = psutil.Process(child.pid)
     lines: list[str] = []
     family: dict[int, psutil.Process] = {}
-    with killed_after(process, timeout_s):
-        for line in process.stdout:
+    with _killed_after(process, timeout_s), pipe.open(encoding="utf-8") as output:
+        for line in output:
             lines.append(line)
-            family |= {one.pid: one for one in children(process)}
+            family |= {one.pid: one for one in members(process)}
             if act is not None:
                 act(line, process)
-        returned = process.wait()
+        child.join()
     ended = time.monotonic()
-    _, alive = psutil.wait_procs(family.values(), timeout=20)
-    left = [" ".join(cmdline(one)) for one in alive]
-    for one in alive:
-        one.kill()
-    return Ended(returned, "".join(lines), ended - act.at if act else 0.0, left)
+    _, alive = psutil.wait_procs([one for one in family.values() if is_ours(one)], timeout=30)
+    left = [title(one) for one in alive if is_ours(one)]
+    assert child.exitcode is not None
+    return Ended(child.exitcode, "".join(lines), ended - act.at if act else 0.0, left)
+
+
+def _main(arguments: tuple[str, ...], pipe: str, address: str, patch: Callable[[], None] | None) -> None:
+    os.setsid()
+    output = os.open(pipe, os.O_WRONLY)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", buffering=1)
+    os.chdir(TOP)
+    os.environ.pop("RAY_ADDRESS", None)
+    # Workers for tasks, of which there are none.
+    os.environ["RAY_prestart_worker_first_driver"] = "0"  # noqa: SIM112
+    if address:
+        os.environ["RAY_ADDRESS"] = address
+    if patch is not None:
+        patch()
+    from rllib_ragen.run import main
+
+    sys.exit(main(arguments))
 
 
 @contextmanager
-def killed_after(process: psutil.Popen, timeout_s: float) -> Iterator[None]:
-    """A watchdog for the tests of the watchdog."""
-    timer = threading.Timer(timeout_s, lambda: [one.kill() for one in [*children(process), process]])
+def _killed_after(process: psutil.Process, timeout_s: float) -> Iterator[None]:
+    timer = threading.Timer(timeout_s, process.kill)
     timer.start()
     try:
         yield
@@ -102,28 +132,41 @@ def killed_after(process: psutil.Popen, timeout_s: float) -> Iterator[None]:
         timer.cancel()
 
 
-def children(process: psutil.Process) -> list[psutil.Process]:
+def members(process: psutil.Process) -> list[psutil.Process]:
+    """What the run has started: its own processes, and its actors in this test's Ray."""
     try:
-        found: list[psutil.Process] = process.children(recursive=True)
+        own = process.children(recursive=True)
+        young = [one for one in psutil.Process().children(recursive=True) if one.create_time() > process.create_time()]
     except psutil.NoSuchProcess:
         return []
-    return found
-
-
-def cmdline(process: psutil.Process) -> list[str]:
-    try:
-        found: list[str] = process.cmdline()
-    except psutil.NoSuchProcess:
-        return []
-    return found
+    return [*own, *(one for one in young if is_actor(one))]
 
 
 def actors(process: psutil.Process, kind: str) -> list[psutil.Process]:
-    """Ray's processes of a run whose title names `kind`."""
-    return [one for one in children(process) if any(kind in word for word in cmdline(one)[:1])]
+    """The run's actors whose title names `kind`."""
+    return [one for one in members(process) if kind in title(one)]
+
+
+def title(process: psutil.Process) -> str:
+    """The first word of the command line, which Ray sets to what an actor is; of a process that is gone, empty."""
+    try:
+        return str((process.cmdline() or [""])[0])
+    except psutil.NoSuchProcess:
+        return ""
+
+
+def is_actor(process: psutil.Process) -> bool:
+    """Whether it is one of our actors."""
+    return any(kind in title(process) for kind in (RUNNER, LEARNER))
+
+
+def is_ours(process: psutil.Process) -> bool:
+    """Still an actor, or a part of a Ray that the run has started; workers of a shared Ray may be idle for a while."""
+    return bool(title(process)) and title(process) != "ray::IDLE" and process.status() != psutil.STATUS_ZOMBIE
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
+    """What progress.jsonl holds."""
     return [json.loads(line) for line in (folder / "progress.jsonl").read_text().splitlines()]
 
 
