@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import re
 from enum import IntEnum
+from pathlib import Path
 
 
 class ExitCode(IntEnum):
@@ -50,20 +51,17 @@ _CODES: dict[type[Exception], ExitCode] = {
     NothingPlayed: ExitCode.ENVIRONMENT,
     MemoryError: ExitCode.MEMORY,
 }
-_STORAGE_ERRNOS = {
-    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE),
-    *(errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR),
-}
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE}
 _OS_ERROR = re.compile(r"os error (\d+)")
 _NO_MEMORY = re.compile(r"can't allocate memory|out of memory|Cannot allocate memory", re.IGNORECASE)
 
 
-def exit_code_of(error: BaseException) -> ExitCode:
-    """Which end `error` means; ERROR if it is none that was foreseen."""
+def exit_code_of(error: BaseException, folder: Path) -> ExitCode:
+    """Which end `error` means for the run in `folder`; ERROR if it is none that was foreseen."""
     for kind, code in _CODES.items():
         if isinstance(error, kind):
             return code
-    if _errno(error) in _STORAGE_ERRNOS:
+    if _errno(error) in _FULL or (isinstance(error, OSError) and _is_in(error.filename, folder)):
         return ExitCode.STORAGE
     # torch raises plain RuntimeErrors on a CPU, and a RuntimeError of its own on a GPU.
     if isinstance(error, RuntimeError) and _NO_MEMORY.search(str(error)):
@@ -71,15 +69,18 @@ def exit_code_of(error: BaseException) -> ExitCode:
     return ExitCode.ERROR
 
 
-def sentence_of(error: BaseException) -> str:
+def sentence_of(error: BaseException, code: ExitCode) -> str:
     """`error` in one line."""
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    code = exit_code_of(error)
     if code is ExitCode.STORAGE:
         return f"the results folder cannot be written to: {first}"
     if code is ExitCode.MEMORY:
-        return f"the driver got no more memory: {first or type(error).__name__}"
+        return f"the driver got no more memory: {first}"
     return first
+
+
+def _is_in(path: object, folder: Path) -> bool:
+    return isinstance(path, (str, Path)) and Path(path).absolute().is_relative_to(folder.absolute())
 
 
 def _errno(error: BaseException) -> int | None:

@@ -196,14 +196,14 @@ def run(job: Job) -> int:
         except ConfigError:
             raise
         except Exception as error:
-            code = exit_code_of(error)
+            code = exit_code_of(error, folder.path)
             if code is ExitCode.ERROR:
                 display.say(f"Stopped by the error below. {how_to_go_on(folder)}")
                 raise
             # A full disk has no room for the traceback either.
             with suppress(OSError):
                 (folder.path / "error.txt").write_text(traceback.format_exc(), encoding="utf-8")
-            display.say(f"Stopped: {sentence_of(error)}. {how_to_go_on(folder)}")
+            display.say(f"Stopped: {sentence_of(error, code)}. {how_to_go_on(folder)}")
             return code
         finally:
             display.close()

@@ -473,7 +473,7 @@ class StarPO(Algorithm):
         """Ends all actors, hung ones too."""
         runners = getattr(self, "env_runner_group", None)
         if runners is not None:
-            runners.foreach_env_runner(lambda runner: runner.stop(), timeout_seconds=_STOP_S)
+            runners.foreach_env_runner(lambda runner: runner.stop(), local_env_runner=False, timeout_seconds=_STOP_S)
             # RLlib would wait for all of them to stop.
             runners._worker_manager.clear()
         super().cleanup()
@@ -519,7 +519,8 @@ class StarPO(Algorithm):
             raise ValueError("; ".join([str(error), *differing])) from error
         if differing:
             logger.warning("%s was saved with other settings: %s", folder, "; ".join(differing))
-        self._progress = Progress(**facts["progress"])
+        # Why that run stopped is its own affair: somebody wants to go on.
+        self._progress = Progress(**{**facts["progress"], "stop_reason": ""})
         self._estimator.restore(self._progress.estimator)
         self._line_up.restore(self._progress.line_up)
         self._iteration = self._progress.iteration

@@ -189,13 +189,16 @@ class Training:
 
     def save_what_stands(self, error: BaseException) -> None:
         """After an error: a checkpoint of the last whole iteration, if that is possible and somebody may want it."""
+        folder = self._folder.path
         wanted = self._interrupt.given_up or not isinstance(error, KeyboardInterrupt)
-        if not wanted or not self._algo.between_updates or exit_code_of(error) in _NOTHING_TO_SAVE:
+        if not wanted or not self._algo.between_updates or exit_code_of(error, folder) in _NOTHING_TO_SAVE:
             return
         try:
             self.save()
         except Exception as why:
-            self._display.say(f"iteration {self.iteration} could not be saved: {sentence_of(why)}")
+            self._display.say(
+                f"iteration {self.iteration} could not be saved: {sentence_of(why, exit_code_of(why, folder))}"
+            )
 
     def _iterate(self) -> Row:
         with waiting(f"iteration {self.iteration + 1}"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import shutil
@@ -12,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rllib_ragen.exits import ExitCode
+from rllib_ragen.exits import ExitCode, exit_code_of
 from rllib_ragen.run import main
 from tests.faults.build import SMALL, AtIteration, newest_is_sound
 from tests.faults.conftest import Hurt
@@ -84,3 +85,14 @@ def test_a_results_folder_that_cannot_be_made_is_refused_at_the_start(
     (tmp_path / "file").touch()
     assert main([*SMALL, "--results-dir", str(tmp_path / "file" / "results")]) == ExitCode.BAD_INPUT
     assert capsys.readouterr().err.startswith("rllib_ragen: results_dir: cannot write to ")
+
+
+def test_a_missing_file_elsewhere_is_not_blamed_on_the_results_folder(tmp_path: Path) -> None:
+    def error_at(path: Path) -> OSError:
+        with pytest.raises(OSError) as caught:
+            path.read_text()
+        return caught.value
+
+    assert exit_code_of(error_at(tmp_path / "run" / "a"), tmp_path / "run") is ExitCode.STORAGE
+    assert exit_code_of(error_at(tmp_path / "level.txt"), tmp_path / "run") is ExitCode.ERROR
+    assert exit_code_of(OSError(errno.ENOSPC, "No space left on device"), tmp_path) is ExitCode.STORAGE
