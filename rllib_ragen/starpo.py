@@ -9,14 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.callbacks.utils import make_callback
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS
 
@@ -43,7 +42,9 @@ from rllib_ragen.line_up import LineUp
 from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.lora_settings import lora_settings
 from rllib_ragen.models.wire import WireState
+from rllib_ragen.progress import Batch, Progress
 from rllib_ragen.pulse import resident_gib
+from rllib_ragen.rllib_names import RLlibNames
 from rllib_ragen.rollout.chat import ChatFormat
 from rllib_ragen.rollout.collect import EpisodeSpec
 from rllib_ragen.rollout.dispatch import Limits, Losses, play_on_runners
@@ -57,8 +58,6 @@ from rllib_ragen.weights import Publication, publish, put, send
 METRICS = "starpo"
 """Key of a result dict under which StarPO's metrics are."""
 _SHUFFLE, _PROBE = 4, 5
-_STOP_S = 10.0
-"""For env runners to close their environments and engines."""
 logger = logging.getLogger(__name__)
 
 
@@ -67,40 +66,7 @@ def make_line_up(config: StarPOConfig) -> LineUp:
     return GameLineUp(config) if config.has_several_agents else LineUp(config)
 
 
-@dataclass
-class Progress:
-    """How far a run is; with the weights, all that a checkpoint needs."""
-
-    iteration: int = 0
-    next_group: int = 0
-    policy_version: int = 0
-    empty_in_a_row: int = 0
-    num_turns: int = 0
-    num_reply_tokens: int = 0
-    stop_reason: str = ""
-    ahead_drawn: dict[str, float] = field(default_factory=dict)
-    """`Batch.drawn` of the batch that is sampled ahead."""
-    std_ema: dict[str, float] = field(default_factory=dict)
-    """Running means of the information diagnostics."""
-    estimator: dict[str, float] = field(default_factory=dict)
-    """What the estimator remembers."""
-    line_up: dict[str, Any] = field(default_factory=dict)
-    """What the line-up remembers: the league."""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """What one round of rollouts brought."""
-
-    trajectories: list[Trajectory]
-    metrics: list[Any]
-    """Of the runners that played, reduced."""
-    seconds: float
-    drawn: dict[str, float] = field(default_factory=dict)
-    """How many rounds and groups it took."""
-
-
-class StarPO(Algorithm):
+class StarPO(RLlibNames):
     """Trains an LLM agent on text environments.
 
     `train()` returns RLlib's result dict; what matters is flat under `starpo` (NaN where there was nothing to
@@ -440,26 +406,6 @@ class StarPO(Algorithm):
         write_adapter_folder(Path(export_dir), state, lora, self.config.model_folder)
         return Path(export_dir)
 
-    # --- RLlib's evaluation, on the training runners ----------------------------------------------------------------
-
-    @classmethod
-    def _should_create_evaluation_env_runners(cls, eval_config: Any) -> bool:
-        """Never: a second group of runners would be a second set of engines."""
-        return False
-
-    def evaluate(self, parallel_train_future: Any = None) -> dict[str, Any]:
-        """`evaluation_duration` validation instances, greedy and at the training temperature."""
-        config = self.config
-        kwargs = {"algorithm": self, "metrics_logger": self.metrics}
-        make_callback("on_evaluate_start", self.callbacks, config.callbacks_on_evaluate_start, kwargs=kwargs)
-        results = {
-            name: self.evaluate_split("val", config.evaluation_duration, greedy)
-            for name, greedy in (("sampled", False), ("greedy", True))
-        }
-        kwargs["evaluation_metrics"] = results
-        make_callback("on_evaluate_end", self.callbacks, config.callbacks_on_evaluate_end, kwargs=kwargs)
-        return results
-
     def restore_env_runners(self, env_runner_group: Any) -> list[int]:
         """Takes restarted runners back into service, with current weights."""
         restored = list(env_runner_group.probe_unhealthy_env_runners() or [])
@@ -468,15 +414,6 @@ class StarPO(Algorithm):
                 self._published = replace(self._published, weights=put(self.learner_group))
             send(self._published, env_runner_group, restored, self.config.hang_timeout_s)
         return restored
-
-    def cleanup(self) -> None:
-        """Ends all actors, hung ones too."""
-        runners = getattr(self, "env_runner_group", None)
-        if runners is not None:
-            runners.foreach_env_runner(lambda runner: runner.stop(), local_env_runner=False, timeout_seconds=_STOP_S)
-            # RLlib would wait for all of them to stop.
-            runners._worker_manager.clear()
-        super().cleanup()
 
     # --- checkpoints ------------------------------------------------------------------------------------------------
 
@@ -533,18 +470,6 @@ class StarPO(Algorithm):
             self.config.callbacks_on_checkpoint_loaded,
             kwargs={"algorithm": self},
         )
-
-    def save_to_path(self, path: str | Path | None = None, **kwargs: Any) -> str:
-        """RLlib's newer name for `save`."""
-        if path is None:
-            raise ValueError("save_to_path: say where to")
-        Path(path).mkdir(parents=True, exist_ok=True)
-        self.save_checkpoint(str(path))
-        return str(path)
-
-    def restore_from_path(self, path: str | Path, *args: Any, **kwargs: Any) -> None:
-        """RLlib's newer name for `restore`."""
-        self.load_checkpoint(str(path))
 
     @classmethod
     def from_checkpoint(cls, path: Any, filesystem: Any = None, *, config: StarPOConfig | None = None) -> StarPO:
