@@ -24,7 +24,12 @@ def write_whole(folder: Path, fill: Callable[[Path], None]) -> None:
         shutil.rmtree(leftover)
     partial = folder.with_name(f"{PARTIAL}_{folder.name}")
     partial.mkdir(parents=True)
-    fill(partial)
+    try:
+        fill(partial)
+    except Exception:
+        # On a full disk, the rest of the run can use the room.
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
     for path in partial.rglob("*"):
         sync(path)
     if folder.exists():

@@ -235,6 +235,18 @@ class DiagnosticsSection(Section):
     high_information: float = Field(0.5, ge=0, le=1, description="share of H(X) from which I(X;Z) counts as high")
 
 
+class FaultSection(Section):
+    """When something that does not come back is told, replaced or given up (docs/faults.md)."""
+
+    report_after_s: float = Field(60.0, gt=0, description="seconds without progress after which a run says why")
+    hang_timeout_s: float = Field(
+        1800.0, gt=0, description="seconds without progress after which a runner is replaced, or the run stops"
+    )
+    max_runner_gib: float | None = Field(
+        None, gt=0, description="resident memory from which an env runner is restarted after its batch; null: never"
+    )
+
+
 AlarmMode = Literal["off", "warn", "stop"]
 
 
@@ -273,6 +285,7 @@ class RunConfig(Section):
     eval: EvalSection = Field(default_factory=EvalSection)
     diagnostics: DiagnosticsSection = Field(default_factory=DiagnosticsSection)
     alarms: AlarmsSection = Field(default_factory=AlarmsSection)
+    fault: FaultSection = Field(default_factory=FaultSection)
     seed: int = Field(0, ge=0, description="run seed: everything random follows from it")
     iterations: int = Field(80, ge=1, description="updates of the policy")
     time_limit_s: float | None = Field(None, gt=0, description="stop (and save) after so many seconds of training")

@@ -59,6 +59,11 @@ def _check_rollout(config: RunConfig) -> None:
             " processes of its own; allowed: ≥ 1"
         )
     _check_weight_transfer(config)
+    if config.fault.max_runner_gib is not None and rollout.num_env_runners == 0:
+        raise ConfigError(
+            f"fault.max_runner_gib={config.fault.max_runner_gib:g} with rollout.num_env_runners=0: the driver cannot be"
+            " restarted; allowed: null, or ≥ 1 env runners"
+        )
     if rollout.max_reply_tokens >= rollout.max_context_tokens:
         raise ConfigError(
             f"rollout.max_reply_tokens={rollout.max_reply_tokens} must be below"

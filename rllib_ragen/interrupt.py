@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
+
+from rllib_ragen.exits import ExitCode
 
 
 class Interrupt:
@@ -12,6 +15,9 @@ class Interrupt:
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.requested = False
+        self.given_up = False
+        """A stop was forced by `give_up`, and not by the user."""
+        self.exit_code = ExitCode.INTERRUPTED
         self._say = say
         self._previous: dict[int, object] = {}
 
@@ -31,8 +37,17 @@ class Interrupt:
         for number, handler in self._previous.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 
+    def give_up(self) -> None:
+        """Raises KeyboardInterrupt in the main thread, whatever it waits for. To be called from another thread."""
+        self.requested = self.given_up = True
+        ident = threading.main_thread().ident
+        assert ident is not None
+        signal.pthread_kill(ident, signal.SIGINT)
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True
+        if number == signal.SIGTERM:
+            self.exit_code = ExitCode.TERMINATED
         self._say(f"{signal.Signals(number).name}: stopping after the current step (once more: at once)")

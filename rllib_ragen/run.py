@@ -9,7 +9,9 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +31,7 @@ from rllib_ragen.config_load import (
     save_config,
 )
 from rllib_ragen.display import Display, make_display
+from rllib_ragen.exits import ExitCode, exit_code_of, sentence_of
 from rllib_ragen.game_names import game_name
 from rllib_ragen.interrupt import Interrupt
 from rllib_ragen.preflight import preflight
@@ -37,13 +40,13 @@ from rllib_ragen.results import find_baselines, results_table, scale_line
 from rllib_ragen.rollout.engines.choose import EngineChoice
 from rllib_ragen.run_folder import RunFolder, SavedState
 from rllib_ragen.task_names import model_folder_of, task_name
+from rllib_ragen.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from rllib_ragen.training import Training
 
 _MAY_CHANGE_ON_RESUME = ("iterations", "time_limit_s", "token_limit")
-INTERRUPTED = 130
-BAD_INPUT = 2
+BAD_INPUT = ExitCode.BAD_INPUT
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class Job:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code: 0 done, 2 bad input, 130 interrupted."""
+    """The command; its exit code (docs/faults.md)."""
     options = parse(arguments)
     if options.keys:
         print(key_table())
@@ -170,17 +173,38 @@ def run(job: Job) -> int:
         ConfigError: Ray has not what the run asks for.
     """
     display = make_display(job.folder.path.name)
-    with Interrupt(display.say) as interrupt:
+    fault, folder = job.config.fault, job.folder
+    with (
+        Interrupt(display.say) as interrupt,
+        Watchdog(
+            display.say,
+            report_after_s=fault.report_after_s,
+            hang_timeout_s=fault.hang_timeout_s,
+            stacks=folder.path / "hang.txt",
+            on_hang=interrupt.give_up,
+        ) as watchdog,
+    ):
         try:
             return _run(job, display, interrupt)
         except KeyboardInterrupt:
-            display.say(f"Stopped at once. {how_to_go_on(job.folder)}")
-            return INTERRUPTED
+            if watchdog.hung:
+                where = folder.path / "hang.txt"
+                display.say(f"Stopped: {watchdog.hung}; stacks in {where}. {how_to_go_on(folder)}")
+                return ExitCode.HUNG
+            display.say(f"Stopped at once. {how_to_go_on(folder)}")
+            return interrupt.exit_code
         except ConfigError:
             raise
-        except Exception:
-            display.say(f"Stopped by the error below. {how_to_go_on(job.folder)}")
-            raise
+        except Exception as error:
+            code = exit_code_of(error, folder.path)
+            if code is ExitCode.ERROR:
+                display.say(f"Stopped by the error below. {how_to_go_on(folder)}")
+                raise
+            # A full disk has no room for the traceback either.
+            with suppress(OSError):
+                (folder.path / "error.txt").write_text(traceback.format_exc(), encoding="utf-8")
+            display.say(f"Stopped: {sentence_of(error, code)}. {how_to_go_on(folder)}")
+            return code
         finally:
             display.close()
 
@@ -203,7 +227,10 @@ def _run(job: Job, display: Display, interrupt: Interrupt) -> int:
     display.close()
     if interrupt.requested:
         display.say(f"Stopped at iteration {training.iteration}, and saved. {how_to_go_on(job.folder)}")
-        return INTERRUPTED
+        return interrupt.exit_code
+    if training.stop_code is not ExitCode.DONE:
+        display.say(f"Stopped after iteration {training.iteration}, because {reason}. {how_to_go_on(job.folder)}")
+        return training.stop_code
     tell_results(job, training, reason, display, results_table(training.evaluations, baselines))
     return 0
 

@@ -37,6 +37,10 @@ _CURVES = {
         *("policy_version", "policy_lag", "empty_in_a_row", "num_turns_lifetime"),
         "num_reply_tokens_lifetime",
     ),
+    "faults": (
+        *("num_lost_runners", "num_hung_runners", "num_recycled_runners", "num_replayed"),
+        *("runner_gib", "driver_gib"),
+    ),
     "information": tuple(probe_metric_names()),
     "gradients": tuple(gradient_metric_names()),
 }

@@ -9,14 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.callbacks.utils import make_callback
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS
 
@@ -34,21 +33,26 @@ from rllib_ragen.diagnostics.probe import is_due, probe, probe_metric_names
 from rllib_ragen.diagnostics.replies import reply_statistics
 from rllib_ragen.diagnostics.scorer import score_on_learners
 from rllib_ragen.dynamic_sampling import sample_with_spread
+from rllib_ragen.exits import ExitCode
 from rllib_ragen.game_line_up import GameLineUp
-from rllib_ragen.learner.calls import on_every_learner, on_first_learner
+from rllib_ragen.learner.calls import at_work, on_every_learner, on_first_learner
 from rllib_ragen.learner.training_data import TokenTrainingData
 from rllib_ragen.learner_metrics import LEARNER_METRICS, learner_metrics
 from rllib_ragen.line_up import LineUp
 from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.lora_settings import lora_settings
 from rllib_ragen.models.wire import WireState
+from rllib_ragen.progress import Batch, Progress
+from rllib_ragen.pulse import resident_gib
+from rllib_ragen.rllib_names import RLlibNames
 from rllib_ragen.rollout.chat import ChatFormat
 from rllib_ragen.rollout.collect import EpisodeSpec
-from rllib_ragen.rollout.dispatch import play_on_runners
+from rllib_ragen.rollout.dispatch import Limits, Losses, play_on_runners
 from rllib_ragen.rollout.multi_agent_episodes import to_trajectories
 from rllib_ragen.rollout.statistics import policy_lag, rollout_statistics
 from rllib_ragen.starpo_config import StarPOConfig
 from rllib_ragen.types import FloatArray, TokenRow, Trajectory
+from rllib_ragen.watchdog import waiting
 from rllib_ragen.weights import Publication, publish, put, send
 
 METRICS = "starpo"
@@ -62,40 +66,7 @@ def make_line_up(config: StarPOConfig) -> LineUp:
     return GameLineUp(config) if config.has_several_agents else LineUp(config)
 
 
-@dataclass
-class Progress:
-    """How far a run is; with the weights, all that a checkpoint needs."""
-
-    iteration: int = 0
-    next_group: int = 0
-    policy_version: int = 0
-    empty_in_a_row: int = 0
-    num_turns: int = 0
-    num_reply_tokens: int = 0
-    stop_reason: str = ""
-    ahead_drawn: dict[str, float] = field(default_factory=dict)
-    """`Batch.drawn` of the batch that is sampled ahead."""
-    std_ema: dict[str, float] = field(default_factory=dict)
-    """Running means of the information diagnostics."""
-    estimator: dict[str, float] = field(default_factory=dict)
-    """What the estimator remembers."""
-    line_up: dict[str, Any] = field(default_factory=dict)
-    """What the line-up remembers: the league."""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """What one round of rollouts brought."""
-
-    trajectories: list[Trajectory]
-    metrics: list[Any]
-    """Of the runners that played, reduced."""
-    seconds: float
-    drawn: dict[str, float] = field(default_factory=dict)
-    """How many rounds and groups it took."""
-
-
-class StarPO(Algorithm):
+class StarPO(RLlibNames):
     """Trains an LLM agent on text environments.
 
     `train()` returns RLlib's result dict; what matters is flat under `starpo` (NaN where there was nothing to
@@ -104,7 +75,8 @@ class StarPO(Algorithm):
     policy_loss, value_loss, entropy, clip_fraction, grad_norm, logprob_gap_mean, logprob_gap_max, logprob_gap_k3,
     num_trained_tokens, skipped_steps, skipped_in_a_row, lr, kl (with a reference), policy_version, policy_lag,
     time_rollout_s, time_update_s, time_sync_s, learner_idle_share, runner_idle_share; with rollout.overlap also
-    time_wait_s.
+    time_wait_s; what was lost on the way: num_lost_runners, num_hung_runners, num_recycled_runners, num_replayed,
+    runner_gib, driver_gib.
 
     With `rollout.overlap` the next batch is sampled while this one is learnt from: its weights are one update old,
     and every trajectory is of one version. Without it the batch is always of the newest weights.
@@ -117,8 +89,15 @@ class StarPO(Algorithm):
 
     def setup(self, config: Any) -> None:
         """Builds runners and learners, and gives every runner the learners' weights."""
-        super().setup(config)
+        starting = f"{config.num_env_runners} env runner(s) and {config.num_learners} learner(s) to start"
+        with waiting(starting):
+            super().setup(config)
         self._progress = Progress()
+        self._losses = Losses()
+        """Since the last iteration's end."""
+        self._whole = True
+        self.stop_code = ExitCode.DONE
+        """What `stop_reason` means for the run."""
         self._trajectories: list[Trajectory] = []
         self._advantages: dict[int, FloatArray] = {}
         self._ahead: Batch | None = None
@@ -140,7 +119,7 @@ class StarPO(Algorithm):
         """One iteration."""
         started, self._times = perf_counter(), {}
         batch = self._ahead or self._play_batch()
-        self._ahead = None
+        self._ahead, self._whole = None, False
         self._trajectories = batch.trajectories
         ahead = Background(self._play_batch) if self.config.overlap == "one_step_off" else None
         own = self._line_up.own(self._trajectories)
@@ -167,6 +146,7 @@ class StarPO(Algorithm):
             copied = self._copy_weights(self._line_up.to_copy(self._progress.iteration, alive))
             if rows or copied:
                 self._publish()
+        self._whole = True
         self._log_costs(batch, perf_counter() - started)
 
     # --- the parts of an iteration ----------------------------------------------------------------------------------
@@ -178,7 +158,7 @@ class StarPO(Algorithm):
 
     def _play_batch(self) -> Batch:
         """The rollouts of one iteration, with the weights that the runners have now."""
-        started, metrics = perf_counter(), []
+        started, metrics, first_group = perf_counter(), [], self._progress.next_group
 
         def draw(num_groups: int) -> list[Trajectory]:
             part = self._play(self._next_specs(num_groups))
@@ -186,24 +166,31 @@ class StarPO(Algorithm):
             return part.trajectories
 
         rounds = self._credit.dynamic_sampling_rounds
-        trajectories, drawn = sample_with_spread(draw, self.config.num_groups, rounds)
+        try:
+            trajectories, drawn = sample_with_spread(draw, self.config.num_groups, rounds)
+        except BaseException:
+            # Nothing of it is learnt from: whoever goes on from here plays these groups.
+            self._progress.next_group = first_group
+            raise
         return Batch(trajectories, metrics, perf_counter() - started, drawn)
 
     def _play(self, specs: Sequence[EpisodeSpec], *, greedy: bool = False, count: bool = True) -> Batch:
         """The specs' trajectories, in order, from whoever samples here. Touches no learner and no metric of ours."""
-        started = perf_counter()
+        started, config = perf_counter(), self.config
         if self.env_runner_group.num_remote_env_runners() == 0:
-            episodes = self.env_runner.sample(specs=specs, greedy=greedy, count=count)
+            with waiting(f"rollout of {len(specs)} trajectories"):
+                episodes = self.env_runner.sample(specs=specs, greedy=greedy, count=count)
             metrics = [self.env_runner.get_metrics()] if count else []
         else:
-            episodes, metrics = play_on_runners(
+            episodes, metrics, losses = play_on_runners(
                 self.env_runner_group,
                 specs,
                 greedy=greedy,
                 count=count,
-                timeout_s=self.config.sample_timeout_s,
+                limits=Limits(config.sample_timeout_s, config.hang_timeout_s, config.max_runner_gib),
                 restore=lambda: self.restore_env_runners(self.env_runner_group),
             )
+            self._losses += losses
         return Batch(to_trajectories(episodes), metrics, perf_counter() - started)
 
     def _copy_weights(self, ids: tuple[str, str] | None) -> bool:
@@ -216,7 +203,11 @@ class StarPO(Algorithm):
         """Gives the runners the learners' weights. The last publication goes first: the store need not hold two."""
         self._published = None
         self._published = publish(
-            self.learner_group, self.env_runner_group, self._progress.policy_version, self._broadcast
+            self.learner_group,
+            self.env_runner_group,
+            self._progress.policy_version,
+            self.config.hang_timeout_s,
+            self._broadcast,
         )
         if self._broadcast is not None and self.config.overlap != "off":
             # A runner that restarts while the learner works must get the weights from before.
@@ -260,6 +251,9 @@ class StarPO(Algorithm):
             progress.empty_in_a_row += 1
             if progress.empty_in_a_row >= self._credit.max_empty_updates:
                 progress.stop_reason = f"{progress.empty_in_a_row} batches in a row had nothing to learn from"
+                if all(trajectory.stop_reason.failed for trajectory in self._trajectories):
+                    progress.stop_reason += f": {self._why_empty()}"
+                    self.stop_code = ExitCode.ENVIRONMENT
             logger.warning("iteration %d: nothing to learn from (%s)", progress.iteration, self._why_empty())
             self._log(dict.fromkeys(LEARNER_METRICS, float("nan")) | {"num_trained_tokens": 0.0})
             return
@@ -271,7 +265,9 @@ class StarPO(Algorithm):
             num_epochs=self.config.num_epochs,
             rng=np.random.default_rng([_SHUFFLE, self.config.seed, progress.iteration]),
         )
-        self.metrics.aggregate(self.learner_group.update(training_data=data), key=LEARNER_RESULTS)
+        with at_work(self.learner_group, "the update"):
+            results = self.learner_group.update(training_data=data)
+        self.metrics.aggregate(results, key=LEARNER_RESULTS)
         found = learner_metrics(
             {
                 module_id: self.metrics.peek((LEARNER_RESULTS, module_id), default={}, latest_merged_only=True)
@@ -283,6 +279,7 @@ class StarPO(Algorithm):
             progress.stop_reason = (
                 f"{found['skipped_in_a_row']:.0f} optimiser steps in a row had gradients that are not finite"
             )
+            self.stop_code = ExitCode.NOT_FINITE
 
     def _why_empty(self) -> str:
         failed = [trajectory for trajectory in self._trajectories if trajectory.stop_reason.failed]
@@ -310,7 +307,10 @@ class StarPO(Algorithm):
                 "num_turns_lifetime": progress.num_turns,
                 "num_reply_tokens_lifetime": progress.num_reply_tokens,
             }
+            | self._losses.metrics()
+            | {"driver_gib": resident_gib()}
         )
+        self._losses = Losses()
 
     def _log(self, metrics: dict[str, float]) -> None:
         for name, value in metrics.items():
@@ -366,6 +366,11 @@ class StarPO(Algorithm):
         return self._progress.stop_reason or None
 
     @property
+    def between_updates(self) -> bool:
+        """Whether the state is that after a whole iteration, fit for a checkpoint, even if `train()` has raised."""
+        return self._whole
+
+    @property
     def policy_version(self) -> int:
         """Updates that the policy has had."""
         return self._progress.policy_version
@@ -401,39 +406,20 @@ class StarPO(Algorithm):
         write_adapter_folder(Path(export_dir), state, lora, self.config.model_folder)
         return Path(export_dir)
 
-    # --- RLlib's evaluation, on the training runners ----------------------------------------------------------------
-
-    @classmethod
-    def _should_create_evaluation_env_runners(cls, eval_config: Any) -> bool:
-        """Never: a second group of runners would be a second set of engines."""
-        return False
-
-    def evaluate(self, parallel_train_future: Any = None) -> dict[str, Any]:
-        """`evaluation_duration` validation instances, greedy and at the training temperature."""
-        config = self.config
-        kwargs = {"algorithm": self, "metrics_logger": self.metrics}
-        make_callback("on_evaluate_start", self.callbacks, config.callbacks_on_evaluate_start, kwargs=kwargs)
-        results = {
-            name: self.evaluate_split("val", config.evaluation_duration, greedy)
-            for name, greedy in (("sampled", False), ("greedy", True))
-        }
-        kwargs["evaluation_metrics"] = results
-        make_callback("on_evaluate_end", self.callbacks, config.callbacks_on_evaluate_end, kwargs=kwargs)
-        return results
-
     def restore_env_runners(self, env_runner_group: Any) -> list[int]:
         """Takes restarted runners back into service, with current weights."""
         restored = list(env_runner_group.probe_unhealthy_env_runners() or [])
         if restored and self._published is not None:
             if self._published.weights is None:
                 self._published = replace(self._published, weights=put(self.learner_group))
-            send(self._published, env_runner_group, restored)
+            send(self._published, env_runner_group, restored, self.config.hang_timeout_s)
         return restored
 
     # --- checkpoints ------------------------------------------------------------------------------------------------
 
     def _learner_state(self) -> dict[str, Any]:
-        state: dict[str, Any] = self.learner_group.get_state(not_components="learner/metrics_logger")["learner"]
+        with at_work(self.learner_group, "a copy of the state"):
+            state: dict[str, Any] = self.learner_group.get_state(not_components="learner/metrics_logger")["learner"]
         return state
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
@@ -465,12 +451,13 @@ class StarPO(Algorithm):
         try:
             check_adapter_base(facts["adapter_base"], self.config.model_folder, lora)
             state = load_learner_state(folder)
-            on_every_learner(self.learner_group, lambda learner: learner.restore(state))
+            on_every_learner(self.learner_group, lambda learner: learner.restore(state), "loading a checkpoint")
         except ValueError as error:
             raise ValueError("; ".join([str(error), *differing])) from error
         if differing:
             logger.warning("%s was saved with other settings: %s", folder, "; ".join(differing))
-        self._progress = Progress(**facts["progress"])
+        # Why that run stopped is its own affair: somebody wants to go on.
+        self._progress = Progress(**{**facts["progress"], "stop_reason": ""})
         self._estimator.restore(self._progress.estimator)
         self._line_up.restore(self._progress.line_up)
         self._iteration = self._progress.iteration
@@ -483,18 +470,6 @@ class StarPO(Algorithm):
             self.config.callbacks_on_checkpoint_loaded,
             kwargs={"algorithm": self},
         )
-
-    def save_to_path(self, path: str | Path | None = None, **kwargs: Any) -> str:
-        """RLlib's newer name for `save`."""
-        if path is None:
-            raise ValueError("save_to_path: say where to")
-        Path(path).mkdir(parents=True, exist_ok=True)
-        self.save_checkpoint(str(path))
-        return str(path)
-
-    def restore_from_path(self, path: str | Path, *args: Any, **kwargs: Any) -> None:
-        """RLlib's newer name for `restore`."""
-        self.load_checkpoint(str(path))
 
     @classmethod
     def from_checkpoint(cls, path: Any, filesystem: Any = None, *, config: StarPOConfig | None = None) -> StarPO:

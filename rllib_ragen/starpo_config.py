@@ -36,7 +36,7 @@ from rllib_ragen.weight_broadcast import Broadcast
 _RENAMED = {("model", "path"): "model_path", ("rollout", "timeout_s"): "sample_timeout_s"}
 _RENAMED |= {("diagnostics", key): f"diagnostics_{key}" for key in ("interval", "num_prompts")}
 _RENAMED[("multi_agent", "mode")] = "play_mode"
-_FLAT = ("multi_agent", "model", "rollout", "vllm", "credit", "learner", "diagnostics")
+_FLAT = ("multi_agent", "model", "rollout", "vllm", "credit", "learner", "diagnostics", "fault")
 _SECTIONS: dict[str, type[Section]] = {
     name: field.annotation
     for name, field in RunConfig.model_fields.items()

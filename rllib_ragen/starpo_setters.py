@@ -270,6 +270,22 @@ class FluentSetters(AlgorithmConfig):
         given = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         return self._set(**given)
 
+    def fault(
+        self,
+        *,
+        report_after_s: float = NotProvided,
+        hang_timeout_s: float = NotProvided,
+        max_runner_gib: float | None = NotProvided,
+    ) -> Self:
+        """What is done about that which does not come back (docs/faults.md).
+
+        Args:
+            report_after_s: seconds without progress after which it is told what is waited for (`Watchdog`).
+            hang_timeout_s: seconds without progress after which an env runner is replaced; see also `Watchdog`.
+            max_runner_gib: resident memory from which an env runner is restarted after its batch; None: never.
+        """
+        return self._set(report_after_s=report_after_s, hang_timeout_s=hang_timeout_s, max_runner_gib=max_runner_gib)
+
     def _set(self, **given: Any) -> Self:
         for name, value in given.items():
             if value is not NotProvided:

@@ -11,14 +11,18 @@ from rllib_ragen.config import RunConfig
 from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.diagnostics.alarms import Alarms
 from rllib_ragen.display import Display, Progress, percent
+from rllib_ragen.exits import ExitCode, exit_code_of, sentence_of
 from rllib_ragen.interrupt import Interrupt
 from rllib_ragen.results import Evaluation, Scale, best_on_validation, validation_line
 from rllib_ragen.run_folder import RunFolder, SavedState
 from rllib_ragen.run_log import Row, RunLog, measured
+from rllib_ragen.watchdog import waiting
 
 if TYPE_CHECKING:
     from rllib_ragen.starpo import StarPO
 
+
+_NOTHING_TO_SAVE = (ExitCode.STORAGE, ExitCode.NOT_FINITE)
 
 OnEvaluation = Callable[[Sequence[Evaluation]], None]
 """Is told what was found on one split at one iteration."""
@@ -59,11 +63,15 @@ def run_training(
             load(algo, start)
             display.say(f"resumed     at iteration {first}")
         training = Training(config, algo, folder, log, display, interrupt, baselines, first, on_evaluation)
-        if first == 0:
-            training.evaluate_all()
-        training.validate_if_due()
-        reason = training.train()
-        if not interrupt.requested:
+        try:
+            if first == 0:
+                training.evaluate_all()
+            training.validate_if_due()
+            reason = training.train()
+        except BaseException as error:
+            training.save_what_stands(error)
+            raise
+        if not interrupt.requested and training.stop_code is ExitCode.DONE:
             training.evaluate_all()
             algo.export_model(folder.export)
             for policy in algo.trained_ids[1:]:
@@ -160,7 +168,7 @@ class Training:
         done_here = 0
         reason = self._reason_to_stop(before_s)
         while not reason:
-            metrics = measured(self._algo.train()["starpo"])
+            metrics = self._iterate()
             self.iteration += 1
             done_here += 1
             self._spent_s = before_s + time.monotonic() - started
@@ -179,11 +187,35 @@ class Training:
         self.save()
         return reason
 
+    def save_what_stands(self, error: BaseException) -> None:
+        """After an error: a checkpoint of the last whole iteration, if that is possible and somebody may want it."""
+        folder = self._folder.path
+        wanted = self._interrupt.given_up or not isinstance(error, KeyboardInterrupt)
+        if not wanted or not self._algo.between_updates or exit_code_of(error, folder) in _NOTHING_TO_SAVE:
+            return
+        try:
+            self.save()
+        except Exception as why:
+            self._display.say(
+                f"iteration {self.iteration} could not be saved: {sentence_of(why, exit_code_of(why, folder))}"
+            )
+
+    def _iterate(self) -> Row:
+        with waiting(f"iteration {self.iteration + 1}"):
+            return measured(self._algo.train()["starpo"])
+
     def save(self) -> None:
         """A checkpoint of this iteration, unless there is one."""
-        if self._saved_at != self.iteration:
+        if self._saved_at == self.iteration:
+            return
+        with waiting("a checkpoint"):
             self._folder.save_checkpoint(self.iteration, self._save_to, self.config.keep_checkpoints)
-            self._saved_at = self.iteration
+        self._saved_at = self.iteration
+
+    @property
+    def stop_code(self) -> ExitCode:
+        """DONE, or what made it stop."""
+        return self._algo.stop_code
 
     def _keep_best(self) -> None:
         """Saves this iteration if no validation was better."""

@@ -7,20 +7,27 @@ until every healthy runner has them.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import ray
+import torch
 from ray.rllib.core import COMPONENT_RL_MODULE
 from ray.rllib.core.learner.learner_group import LearnerGroup
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
 
-from rllib_ragen.learner.calls import on_first_learner
+from rllib_ragen.exits import NotFinite
+from rllib_ragen.learner.calls import on_every_learner, on_first_learner
 from rllib_ragen.models.sharding import gathered
 from rllib_ragen.models.wire import WireState, to_wire
+from rllib_ragen.rollout.dispatch import restart
+from rllib_ragen.watchdog import waiting
 from rllib_ragen.weight_broadcast import Broadcast
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -33,41 +40,64 @@ class Publication:
 
 
 def publish(
-    learners: LearnerGroup, runners: EnvRunnerGroup, version: int, broadcast: Broadcast | None = None
+    learners: LearnerGroup, runners: EnvRunnerGroup, version: int, timeout_s: float, broadcast: Broadcast | None = None
 ) -> Publication:
     """Gives the learners' weights to every runner as policy version `version`.
 
-    Runners that die meanwhile get them by `send` when they are restored.
+    Runners that die meanwhile get them by `send` when they are restored; one that takes longer than `timeout_s` is
+    restarted.
+
+    Raises:
+        NotFinite: a weight is no finite number; nobody gets it.
     """
+    broken = [name for name in on_every_learner(learners, _not_finite, "a check of the weights") if name]
+    if broken:
+        raise NotFinite(f"the weight {broken[0]} of policy version {version} holds numbers that are not finite")
     local = runners.local_env_runner
     if local is not None:
         if local.config.shares_module:
             local.weights_changed(version)
         else:
-            local.set_state({COMPONENT_RL_MODULE: on_first_learner(learners, _weights), WEIGHTS_SEQ_NO: version})
+            weights = on_first_learner(learners, _weights, "a copy of the weights")
+            local.set_state({COMPONENT_RL_MODULE: weights, WEIGHTS_SEQ_NO: version})
     remote = runners.num_remote_env_runners() > 0
     if broadcast is not None:
         broadcast.publish(learners, runners, version)
         return Publication(version, None)
     publication = Publication(version, put(learners) if remote else None)
     if remote and runners.num_healthy_remote_env_runners():
-        send(publication, runners)
+        send(publication, runners, runners.healthy_env_runner_ids(), timeout_s)
     return publication
 
 
 def put(learners: LearnerGroup) -> Any:
     """The weights in the object store."""
-    return on_first_learner(learners, _put)
+    return on_first_learner(learners, _put, "a copy of the weights")
 
 
-def send(publication: Publication, runners: EnvRunnerGroup, runner_ids: Sequence[int] | None = None) -> None:
-    """Gives a publication to the remote runners `runner_ids` (default: all healthy ones)."""
-    runners.foreach_env_runner(
-        "set_state",
-        kwargs={"state": {COMPONENT_RL_MODULE: publication.weights, WEIGHTS_SEQ_NO: publication.version}},
-        local_env_runner=False,
-        remote_worker_ids=None if runner_ids is None else list(runner_ids),
-    )
+def send(publication: Publication, runners: EnvRunnerGroup, runner_ids: Sequence[int], timeout_s: float) -> None:
+    """Gives a publication to the remote runners `runner_ids`. Who has not got it within `timeout_s` is restarted."""
+    with waiting(f"weights to {len(runner_ids)} env runner(s)", may_hang=False):
+        results = runners._worker_manager.foreach_actor(
+            "set_state",
+            kwargs={"state": {COMPONENT_RL_MODULE: publication.weights, WEIGHTS_SEQ_NO: publication.version}},
+            remote_actor_ids=list(runner_ids),
+            timeout_seconds=timeout_s,
+        )
+    for late in set(runner_ids) - {result.actor_id for result in results}:
+        # It would sample with old weights.
+        logger.warning("env runner %d has not taken its weights within %g s: restarted.", late, timeout_s)
+        restart(runners, late)
+
+
+def _not_finite(learner: Any) -> str:
+    """Name of the first of its weights that is not finite, or empty. Of sharded weights, its own share is looked at."""
+    for module_id in sorted(learner.module.keys()):
+        for name, parameter in learner.module[module_id].unwrapped().named_parameters():
+            own = parameter.to_local() if hasattr(parameter, "to_local") else parameter
+            if not bool(torch.isfinite(own).all()):
+                return str(name)
+    return ""
 
 
 def _weights(learner: Any) -> dict[str, WireState]:

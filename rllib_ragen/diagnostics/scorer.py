@@ -16,6 +16,7 @@ from rllib_ragen.learner.batching import plan_microbatches
 from rllib_ragen.learner.calls import on_every_learner
 from rllib_ragen.learner.distributed import missing_passes
 from rllib_ragen.models.llm_module import LLMRLModule
+from rllib_ragen.pulse import beat
 from rllib_ragen.types import IntArray
 
 
@@ -87,6 +88,7 @@ def _after(module: LLMRLModule, cache: Any, last: int, thoughts: Sequence[IntArr
     inputs = np.concatenate([np.full((len(thoughts), 1), last), targets[:, :-1]], axis=1)
     device = module.llm.device
     ids, wanted, mask = (torch.from_numpy(array).to(device) for array in (inputs, targets, real))
+    beat()
     logits = module.lm(input_ids=ids, past_key_values=_repeated(cache, len(thoughts)), use_cache=True).logits
     scaled = logits.float() / module.model_config["temperature"]
     logprobs: Tensor = scaled.gather(-1, wanted[..., None])[..., 0] - scaled.logsumexp(-1)

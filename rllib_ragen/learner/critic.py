@@ -22,7 +22,7 @@ def critic_values(learners: LearnerGroup, trajectories: Sequence[Trajectory]) ->
         own: list[FloatArray] = learner.critic_values([rows[i] for i in shares[learner._learner_index]])
         return own
 
-    results = on_every_learner(learners, values)
+    results = on_every_learner(learners, values, "the critic")
     found = {i: v for share, own in zip(shares, results, strict=True) for i, v in zip(share, own, strict=True)}
     return [found[i] for i in range(len(rows))]
 

@@ -19,6 +19,7 @@ from rllib_ragen.models.lora_settings import LoraSettings
 from rllib_ragen.models.recompute import layers_of, recomputed_layers
 from rllib_ragen.models.sharding import gathered, shard
 from rllib_ragen.models.wire import WireState, copy_into, to_wire, without_twins
+from rllib_ragen.pulse import beat
 
 WeightT = TypeVar("WeightT")
 LLM = "llm."
@@ -217,6 +218,7 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
 
     def _hidden(self, input_ids: Tensor, recompute: bool) -> Tensor:
         """[B, T, H] what the output layer would see."""
+        beat()
         layers = recomputed_layers(self.llm) if recompute else nullcontext()
         with self._output_layer_sees(slice(0)) as hidden, layers, self.autocast(input_ids.device):
             self.llm(input_ids=input_ids, use_cache=False)

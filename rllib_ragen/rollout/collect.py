@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from envs.text import TextEnv
+from rllib_ragen.pulse import beat
 from rllib_ragen.rollout.chat import ChatFormat
 from rllib_ragen.rollout.context import Context
 from rllib_ragen.rollout.engines.base import Engine, EngineFailure
@@ -107,10 +108,12 @@ class _Collector:
 
     def run(self, specs: Sequence[EpisodeSpec], max_concurrent: int) -> list[Trajectory]:
         queue = deque(enumerate(specs))
+        beat(0, len(specs))
         while len(self.done) < len(specs):
             while queue and len(self.live) < max_concurrent:
                 self._start(*queue.popleft())
             self.waits.settle(bool(self.requested), self._env_failed)
+            beat(len(self.done), len(specs))
             if self.requested:
                 for key, result in self.engine.poll():
                     self._on_reply(self.requested.pop(key), result)
@@ -160,14 +163,11 @@ class _Collector:
         if not np.isfinite(turn.logprobs).all():
             self._finish(episode, StopReason.ENGINE_ERROR, error="the engine gave non-finite log-probs")
             return
-        self._ask_env(episode, lambda env: env.step(turn.reply), self._on_step)
+        self._ask_env(episode, lambda env: _step(env, turn.reply), self._on_step)
 
     def _on_step(self, episode: _Episode, answer: tuple[str, float, bool, bool, dict[str, Any]]) -> None:
         message, reward, terminated, truncated, info = answer
         turn = episode.trajectory.turns[-1]
-        if not math.isfinite(reward):
-            self._finish(episode, StopReason.ENV_ERROR, error=f"the environment gave a reward of {reward}")
-            return
         turn.reward, turn.valid, turn.num_actions = float(reward), bool(info["valid"]), len(info["actions"])
         if terminated or truncated:
             episode.trajectory.success = bool(info["success"])
@@ -197,4 +197,24 @@ def turn_seed(sampling_seed: int, turn: int) -> int:
 def _reset(env: TextEnv, spec: EpisodeSpec) -> tuple[str, str, str]:
     """Starts the episode; its (system message, first user message, state)."""
     message, info = env.reset(seed=spec.env_seed, options={"split": spec.split, "outcome_seed": spec.outcome_seed})
-    return env.system_prompt, message, info["state"]
+    return _text(env.system_prompt, "a system prompt"), _text(message, "a message"), _text(info["state"], "a state")
+
+
+def _step(env: TextEnv, reply: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    """One step, in the environment's thread. What is no answer is an error of the episode, not of the run."""
+    message, reward, terminated, truncated, info = env.step(reply)
+    if not math.isfinite(reward):
+        raise ValueError(f"the environment gave a reward of {reward}")
+    if terminated or truncated:
+        StopReason(info["stop_reason"])
+    found = {"success": bool(info["success"]), "valid": bool(info["valid"]), "actions": list(info["actions"])}
+    found |= {"state": _text(info["state"], "a state"), "stop_reason": info["stop_reason"]}
+    return _text(message, "a message"), float(reward), bool(terminated), bool(truncated), found
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"the environment gave {what} that is no text but {type(value).__name__}")
+    # Half of a surrogate pair is a str that no tokeniser takes.
+    value.encode()
+    return value

@@ -46,6 +46,9 @@ class EnvSlot(Generic[Env]):
                 result = function(self._env)
             except Exception as error:
                 future.set_exception(error)
+            except SystemExit as error:
+                # It may end its own episode, not the thread that others wait for, nor the process.
+                future.set_exception(RuntimeError(f"the environment called exit({error.code!r})"))
             else:
                 future.set_result(result)
 

@@ -24,6 +24,7 @@ from envs.text import TextEnv
 from rllib_ragen.models.channel import Meeting, TensorSpec
 from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.wire import WireState, from_wire
+from rllib_ragen.pulse import resident_gib
 from rllib_ragen.rollout.chat import ChatFormat
 from rllib_ragen.rollout.collect import EpisodeSpec, collect
 from rllib_ragen.rollout.engines.base import Engine, EngineDead
@@ -47,6 +48,8 @@ class Played:
     metrics: Any
     error: str = ""
     """Why nothing was played. Raising instead would end the actor (and its engine) and hide the reason."""
+    gib: float = 0.0
+    """Resident memory of the actor afterwards."""
 
 
 class LLMEnvRunner(EnvRunner, Checkpointable):
@@ -200,7 +203,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         except Exception as error:
             logger.exception("sampling failed")
             return Played([], None, f"{type(error).__name__}: {error}")
-        return Played(episodes, self.get_metrics() if count else None)
+        return Played(episodes, self.get_metrics() if count else None, gib=resident_gib())
 
     def _collect(self, specs: Sequence[EpisodeSpec], sampling: Sampling) -> list[Episode]:
         """One episode per spec."""

@@ -59,6 +59,7 @@ def _train(config: RunConfig, path: Path, report: Callable[[dict[str, float]], N
     from rllib_ragen.results import find_baselines
     from rllib_ragen.run_folder import RunFolder
     from rllib_ragen.training import run_training
+    from rllib_ragen.watchdog import Watchdog
 
     preflight(config)
     folder = RunFolder.open(path) if (path / "config.yaml").is_file() else RunFolder.create(config, path.name)
@@ -73,7 +74,14 @@ def _train(config: RunConfig, path: Path, report: Callable[[dict[str, float]], N
         # Not entered: in a trial signals are Tune's.
         interrupt = Interrupt(display.say)
         baselines = find_baselines(config)
-        training, reason = run_training(config, folder, start, display, interrupt, baselines, on_evaluation)
+        fault = config.fault
+        with Watchdog(
+            display.say,
+            report_after_s=fault.report_after_s,
+            hang_timeout_s=fault.hang_timeout_s,
+            stacks=path / "hang.txt",
+        ):
+            training, reason = run_training(config, folder, start, display, interrupt, baselines, on_evaluation)
     early = "" if training.iteration >= config.iterations else f"{reason} (iteration {training.iteration})"
     last = [one for one in training.evaluations if (one.split, one.iteration) == ("val", training.iteration)]
     return {**measures(last), "finished": True, "stopped": early}

@@ -66,7 +66,7 @@ def metrics_of(result: dict[str, Any]) -> dict[str, float]:
     return {
         k: float(v)
         for k, v in result["starpo"].items()
-        if not k.startswith("time_") and not k.endswith(("per_s", "idle_share"))
+        if not k.startswith("time_") and not k.endswith(("per_s", "idle_share", "_gib"))
     }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import resource
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -61,6 +63,15 @@ class Mishaps:
     """Every step raises."""
     die_once: str = ""
     """The first process to find this path missing makes it, and dies in the middle of an episode."""
+    die_always: bool = False
+    """Every process dies in its first step."""
+    freeze_once: str = ""
+    """The first process to find this path missing makes it, and freezes as a whole: native code keeps the
+    interpreter's lock."""
+    leak_mib: int = 0
+    """Every step keeps so much memory for ever."""
+    limit_mib: int = 0
+    """Address space that a process may have beyond what it had at its first step; 0: no limit."""
 
 
 class DigitsEnv(TextEnv):
@@ -74,6 +85,13 @@ class DigitsEnv(TextEnv):
         """As TextEnv, with the mishaps."""
         assert isinstance(self.task, DigitsTask)
         mishaps = self.mishaps
+        if mishaps.die_always:
+            os._exit(1)
+        if mishaps.freeze_once and not Path(mishaps.freeze_once).exists():
+            Path(mishaps.freeze_once).touch()
+            ctypes.PyDLL(None).sleep(3600)
+        if mishaps.leak_mib:
+            leak(mishaps.leak_mib, mishaps.limit_mib)
         if mishaps.die_once and not Path(mishaps.die_once).exists():
             Path(mishaps.die_once).touch()
             os._exit(1)
@@ -83,6 +101,18 @@ class DigitsEnv(TextEnv):
         digits = sum(letter in "0123456789" for letter in action)
         self.task.said += digits
         return observation, digits * mishaps.pay, terminated, truncated, {**info, "success": self.task.success}
+
+
+_leaked: list[bytes] = []
+
+
+def leak(mib: int, limit_mib: int) -> None:
+    """Keeps `mib`, or raises MemoryError."""
+    if limit_mib and not _leaked:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize() + (limit_mib << 20)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    _leaked.append(b"x" * (mib << 20))
 
 
 def make_digits(context: Any) -> DigitsEnv:

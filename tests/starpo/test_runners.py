@@ -75,6 +75,7 @@ def test_L2_lost_rollouts_are_played_again_and_the_new_runner_has_current_weight
     result = algo.train()
     assert (tmp_path / "died").exists()
     assert (result["starpo"]["num_failed"], len(algo.last_trajectories())) == (0, 16)
+    assert (result["starpo"]["num_lost_runners"], result["starpo"]["num_replayed"]) == (1, 16)
     algo.train()
     own = algo.learner_group._learner.module[MODULE].llm.state_dict()
     runners = runner_weights(algo)

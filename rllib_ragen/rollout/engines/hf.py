@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from rllib_ragen.models.attention import ATTENTION, additive_mask
+from rllib_ragen.pulse import beat
 from rllib_ragen.rollout.engines.base import BUSY, Engine, EngineFailure
 from rllib_ragen.rollout.engines.prefixes import share_prefixes
 from rllib_ragen.rollout.engines.ragged_cache import RaggedCache, Window
@@ -198,6 +199,7 @@ class HFEngine(Engine):
 
     def _forward(self, tokens: Tensor, positions: Tensor, window: Window) -> Tensor:
         """Logits [B, V] of the last column. Key j is visible to a query at position p if j ≤ p."""
+        beat()
         self._cache.set_window(window)
         positions = positions.to(self.device)
         visible = torch.arange(window.num_keys, device=self.device) <= positions[:, None, :, None]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from rllib_ragen.models.channel import Meeting, TensorSpec
+from rllib_ragen.pulse import beat
 from rllib_ragen.rollout.engines.base import BUSY, Engine, EngineDead, EngineFailure
 from rllib_ragen.rollout.engines.weights import WeightSpec
 from rllib_ragen.types import Sampled, Sampling
@@ -228,6 +229,7 @@ class VLLMEngine(Engine):
             self._spoiled = False
 
     def _step(self) -> list[RequestOutput]:
+        beat()
         try:
             outputs: list[Any] = self._engine.step()
         except Exception as error:

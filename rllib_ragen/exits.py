@@ -1,0 +1,91 @@
+"""How a run can end: its exit codes, the errors that stand for them, and one sentence for each (docs/faults.md)."""
+
+from __future__ import annotations
+
+import errno
+import re
+from enum import IntEnum
+from pathlib import Path
+
+
+class ExitCode(IntEnum):
+    """Of `python -m rllib_ragen.run`."""
+
+    DONE = 0
+    ERROR = 1
+    """Unexpected: a traceback says where."""
+    BAD_INPUT = 2
+    WORKERS_LOST = 3
+    """Env runners or learners died, more often than they could be replaced."""
+    HUNG = 4
+    """No progress for `fault.hang_timeout_s`."""
+    STORAGE = 5
+    """The results folder is full, read-only or gone."""
+    NOT_FINITE = 6
+    """Weights or gradients are not finite numbers any more."""
+    ENVIRONMENT = 7
+    """Every trajectory of batch after batch failed."""
+    MEMORY = 8
+    """The driver's process got no more memory."""
+    INTERRUPTED = 130
+    """By SIGINT (Ctrl-C)."""
+    TERMINATED = 143
+    """By SIGTERM."""
+
+
+class WorkersLost(RuntimeError):
+    """Actors died, or could not be had, and nobody can take their place."""
+
+
+class NotFinite(RuntimeError):
+    """The policy is broken: its weights, or its gradients again and again, are not finite."""
+
+
+class NothingPlayed(RuntimeError):
+    """Every trajectory fails."""
+
+
+_CODES: dict[type[Exception], ExitCode] = {
+    WorkersLost: ExitCode.WORKERS_LOST,
+    NotFinite: ExitCode.NOT_FINITE,
+    NothingPlayed: ExitCode.ENVIRONMENT,
+    MemoryError: ExitCode.MEMORY,
+}
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE}
+_OS_ERROR = re.compile(r"os error (\d+)")
+_NO_MEMORY = re.compile(r"can't allocate memory|out of memory|Cannot allocate memory", re.IGNORECASE)
+
+
+def exit_code_of(error: BaseException, folder: Path) -> ExitCode:
+    """Which end `error` means for the run in `folder`; ERROR if it is none that was foreseen."""
+    for kind, code in _CODES.items():
+        if isinstance(error, kind):
+            return code
+    if _errno(error) in _FULL or (isinstance(error, OSError) and _is_in(error.filename, folder)):
+        return ExitCode.STORAGE
+    # torch raises plain RuntimeErrors on a CPU, and a RuntimeError of its own on a GPU.
+    if isinstance(error, RuntimeError) and _NO_MEMORY.search(str(error)):
+        return ExitCode.MEMORY
+    return ExitCode.ERROR
+
+
+def sentence_of(error: BaseException, code: ExitCode) -> str:
+    """`error` in one line."""
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    if code is ExitCode.STORAGE:
+        return f"the results folder cannot be written to: {first}"
+    if code is ExitCode.MEMORY:
+        return f"the driver got no more memory: {first}"
+    return first
+
+
+def _is_in(path: object, folder: Path) -> bool:
+    return isinstance(path, (str, Path)) and Path(path).absolute().is_relative_to(folder.absolute())
+
+
+def _errno(error: BaseException) -> int | None:
+    if isinstance(error, OSError):
+        return error.errno
+    # safetensors tells it in words.
+    found = _OS_ERROR.search(str(error)) if type(error).__name__ == "SafetensorError" else None
+    return int(found[1]) if found else None

@@ -1,0 +1,167 @@
+"""The driver: signals, a kill, a learner that dies or hangs, weights that break. Real processes, real signals."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from rllib_ragen.exits import ExitCode
+from tests.faults.build import LEARNER, RUNNER, SMALL, AtIteration, Ended, kill, newest_is_sound, rows, run
+from tests.faults.conftest import Hurt
+
+EVERY = "checkpoint_interval=1"
+
+
+def assert_told(ended: Ended, code: ExitCode, sentence: str, folder: Path) -> None:
+    """One sentence, the resume command, the exit code; no traceback on the screen."""
+    assert ended.code == code, ended.output
+    assert sentence in ended.output
+    assert ended.output.count("Stopped") == 1
+    assert f"To go on: python -m rllib_ragen.run --resume {folder}" in ended.output
+    assert not re.search("^Traceback", ended.output, re.MULTILINE)
+
+
+def test_R1_a_killed_driver_leaves_no_process_and_is_resumed(tmp_path: Path) -> None:
+    """With a Ray of its own."""
+    folder = tmp_path / "results" / "run"
+    where = ("--results-dir", str(folder.parent), "--name", folder.name)
+    act = AtIteration(3, lambda process: process.kill())
+    ended = run(*SMALL, EVERY, *where, pipe=tmp_path / "first", act=act)
+    assert (ended.code, ended.left) == (-signal.SIGKILL, []), ended.output
+    saved = newest_is_sound(folder)
+    assert saved in (2, 3), "the last interval, or the one before if the kill came while it was saved"
+    resumed = run("--resume", str(folder), "--iterations", str(saved + 2), pipe=tmp_path / "second")
+    assert resumed.code == 0, resumed.output
+    assert [row["iteration"] for row in rows(folder)] == list(range(1, saved + 3)), "each iteration once"
+
+
+def test_SIGTERM_saves_and_exits_143(hurt: Hurt) -> None:
+    ended, folder = hurt(AtIteration(2, lambda process: os.kill(process.pid, signal.SIGTERM)))
+    assert_told(ended, ExitCode.TERMINATED, "SIGTERM: stopping after the current step", folder)
+    assert newest_is_sound(folder) == rows(folder)[-1]["iteration"]
+
+
+def long_update() -> None:
+    from rllib_ragen.starpo import StarPO
+
+    update = StarPO._update
+
+    def slow(self: StarPO, batch: Any) -> None:
+        while self.iteration == 1:
+            time.sleep(0.1)
+        update(self, batch)
+
+    StarPO._update = slow  # type: ignore[method-assign]
+
+
+def test_SIGINT_twice_stops_in_the_middle_of_a_step(hurt: Hurt) -> None:
+    def twice(process: psutil.Process) -> None:
+        for _ in range(2):
+            time.sleep(2)
+            os.kill(process.pid, signal.SIGINT)
+
+    ended, folder = hurt(AtIteration(1, twice), EVERY, patch=long_update)
+    assert_told(ended, ExitCode.INTERRUPTED, "Stopped at once", folder)
+    assert newest_is_sound(folder) == 1
+
+
+def test_a_dead_learner_ends_the_run_with_its_reason(hurt: Hurt) -> None:
+    ended, folder = hurt(AtIteration(2, kill(LEARNER)), EVERY, "learner.num_learners=1")
+    assert_told(ended, ExitCode.WORKERS_LOST, "learner 0 of 1 died during", folder)
+    assert newest_is_sound(folder) >= 1
+    assert (folder / "error.txt").is_file()
+
+
+@pytest.mark.slow
+def test_one_dead_learner_of_two_ends_the_run_with_its_reason(hurt: Hurt) -> None:
+    ended, folder = hurt(AtIteration(2, kill(LEARNER)), EVERY, "learner.num_learners=2")
+    assert_told(ended, ExitCode.WORKERS_LOST, "of 2 died during", folder)
+    assert newest_is_sound(folder) >= 1
+
+
+@pytest.mark.slow
+def test_L1_a_hung_learner_is_told_and_ends_the_run(hurt: Hurt) -> None:
+    settings = (EVERY, "learner.num_learners=1", "fault.report_after_s=5", "fault.hang_timeout_s=25")
+    ended, folder = hurt(AtIteration(2, kill(LEARNER, signal.SIGSTOP)), *settings)
+    assert "waiting 5 s for: " in ended.output
+    assert_told(ended, ExitCode.HUNG, "nothing has moved for 25 s (fault.hang_timeout_s) while waiting for: ", folder)
+    assert "of 1 learner(s)" in ended.output
+    assert "MainThread" in (folder / "hang.txt").read_text() or "Thread 0x" in (folder / "hang.txt").read_text()
+    assert newest_is_sound(folder) >= 1
+    assert ended.seconds < 25 + 25 + 30
+
+
+@pytest.mark.slow
+def test_L1_a_stopped_runner_is_told_and_replaced(hurt: Hurt) -> None:
+    settings = ("rollout.num_env_runners=1", "fault.report_after_s=5", "fault.hang_timeout_s=15", "iterations=4")
+    ended, folder = hurt(AtIteration(2, kill(RUNNER, signal.SIGSTOP)), *settings)
+    assert ended.code == 0, ended.output
+    assert "waiting 5 s for: " in ended.output
+    found = rows(folder)
+    assert [row["iteration"] for row in found] == [1, 2, 3, 4]
+    assert sum(row["num_lost_runners"] for row in found) >= 1
+    assert all(row["num_groups"] == 2 for row in found)
+
+
+def poisoned_update() -> None:
+    from rllib_ragen.starpo import StarPO
+
+    update = StarPO._update
+
+    def poison(self: StarPO, batch: Any) -> None:
+        update(self, batch)
+        if self._progress.iteration == 2:
+            next(self.learner_group._learner.module["default_policy"].parameters()).data[0, 0] = float("nan")
+
+    StarPO._update = poison  # type: ignore[method-assign]
+
+
+def test_N1_weights_that_are_not_finite_end_the_run_and_are_not_saved(hurt: Hurt) -> None:
+    ended, folder = hurt(None, EVERY, patch=poisoned_update)
+    assert_told(ended, ExitCode.NOT_FINITE, "of policy version 3 holds numbers that are not finite", folder)
+    assert newest_is_sound(folder) == 2
+
+
+def broken_environment() -> None:
+    from envs.text import TextEnv
+
+    def broken(self: TextEnv, action: str) -> Any:
+        raise RuntimeError("no such level")
+
+    TextEnv.step = broken  # type: ignore[method-assign]
+
+
+def test_L1_an_environment_that_always_raises_ends_the_run(hurt: Hurt) -> None:
+    ended, folder = hurt(None, "credit.max_empty_updates=2", patch=broken_environment)
+    sentence = "2 batches in a row had nothing to learn from: every trajectory failed, the first with: RuntimeError: no"
+    assert_told(ended, ExitCode.ENVIRONMENT, sentence, folder)
+    assert [row["num_failed"] for row in rows(folder)] == [4, 4]
+
+
+def no_memory() -> None:
+    import torch
+
+    from rllib_ragen.starpo import StarPO
+
+    update = StarPO._update
+
+    def greedy(self: StarPO, batch: Any) -> None:
+        update(self, batch)
+        if self._progress.iteration == 1:
+            torch.empty(1 << 50)
+
+    StarPO._update = greedy  # type: ignore[method-assign]
+
+
+@pytest.mark.slow
+def test_L6_a_driver_out_of_memory_ends_the_run(hurt: Hurt) -> None:
+    ended, folder = hurt(None, EVERY, patch=no_memory)
+    assert_told(ended, ExitCode.MEMORY, "the driver got no more memory: ", folder)
+    assert newest_is_sound(folder) == 1
