@@ -105,7 +105,12 @@ class CreditSection(Section):
     reward_norm: Literal["none", "mean", "mean_std", "asym_clip"] = Field(
         "none", description="how returns are normalised before the estimator; filters read raw ones"
     )
-    reward_grouping: Literal["group", "batch"] = Field("group", description="whose statistics reward_norm uses")
+    reward_grouping: Literal["group", "inductive", "batch"] = Field(
+        "group", description="whose statistics reward_norm uses; inductive: all of a role's trajectories"
+    )
+    overlong_cache: int | None = Field(
+        None, ge=1, description="last tokens of a reply's limit that cost, up to 1 where it is cut off; null: free"
+    )
     filter: Literal["none", "top_p", "top_p_softmax", "top_k", "top_k_abs", "min_p"] = Field(
         "none", description="which groups are learnt from"
     )

@@ -27,6 +27,7 @@ from rllib_ragen.checkpoint import load_learner_state, read_ahead, read_facts, s
 from rllib_ragen.config import RunConfig
 from rllib_ragen.credit.filters import FilterResult, filter_groups
 from rllib_ragen.credit.normalise import normalised_rewards
+from rllib_ragen.credit.overlong import without_overlong
 from rllib_ragen.credit.registry import make_estimator
 from rllib_ragen.credit.rows import to_rows
 from rllib_ragen.credit.weighting import loss_weights
@@ -208,7 +209,8 @@ class StarPO(Algorithm):
 
     def _credited_rows(self, filtered: FilterResult) -> list[TokenRow]:
         values = self._critic_values(filtered.kept) if self._estimator.needs_values else None
-        credits = self._estimator(normalised_rewards(filtered.kept, self._credit), values)
+        judged = without_overlong(filtered.kept, self.config.max_reply_tokens, self._credit.overlong_cache)
+        credits = self._estimator(normalised_rewards(judged, self._credit), values)
         weights = loss_weights(filtered.kept, filtered.metrics["kept_ratio"], self._credit)
         rows = to_rows(filtered.kept, credits, values, self._credit.normalize, weights)
         learnt = [trajectory for trajectory in filtered.kept if trajectory.num_reply_tokens]
