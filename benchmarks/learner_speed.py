@@ -6,8 +6,7 @@ Three ways take the same rows in the same padded micro-batches. `torch`: transfo
 cross-entropy of the trained tokens, forward and backward. `lean`: the same, with only the trained tokens' logits and
 the learner's attention: what is left to gain by hand. `learner`: a whole update, with log-probs, entropies, the clipped
 loss, gradient clipping, Adam's step and metrics. Seconds are CPU seconds of one thread, which other work on the machine
-disturbs less than the clock; both are written. Last, what an iteration costs outside generation, environments and
-update.
+disturbs less than the clock; both are written. A ratio of speeds is the median over rounds.
 """
 
 from __future__ import annotations

@@ -186,6 +186,7 @@ class LearnerSection(Section):
     entropy_coeff: float = Field(0.001, ge=0, description="entropy bonus")
     kl_coeff: float = Field(0.0, ge=0, description="pull towards the model that the run started from; 0: not loaded")
     kl_estimator: Literal["k1", "k2", "k3"] = Field("k3", description="estimator of that divergence")
+    kl_in: Literal["loss", "reward"] = Field("loss", description="whether it is a term of the loss or a turn's cost")
     value_coeff: float = Field(0.5, ge=0, description="weight of the value loss (gae)")
     value_clip: float = Field(0.5, gt=0, description="clip range of the value loss")
 

@@ -26,6 +26,7 @@ from rllib_ragen.background import Background
 from rllib_ragen.checkpoint import load_learner_state, read_ahead, read_facts, save_checkpoint, write_model_folder
 from rllib_ragen.config import RunConfig
 from rllib_ragen.credit.filters import FilterResult, filter_groups
+from rllib_ragen.credit.kl_reward import with_kl_cost
 from rllib_ragen.credit.normalise import normalised_rewards
 from rllib_ragen.credit.overlong import without_overlong
 from rllib_ragen.credit.registry import make_estimator
@@ -36,7 +37,7 @@ from rllib_ragen.diagnostics.replies import reply_statistics
 from rllib_ragen.diagnostics.scorer import score_on_learners
 from rllib_ragen.dynamic_sampling import sample_with_spread
 from rllib_ragen.learner.calls import on_every_learner, on_first_learner
-from rllib_ragen.learner.critic import critic_values
+from rllib_ragen.learner.critic import critic_values, reference_logprobs
 from rllib_ragen.learner.training_data import TokenTrainingData
 from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.lora_settings import lora_settings
@@ -210,6 +211,10 @@ class StarPO(Algorithm):
     def _credited_rows(self, filtered: FilterResult) -> list[TokenRow]:
         values = self._critic_values(filtered.kept) if self._estimator.needs_values else None
         judged = without_overlong(filtered.kept, self.config.max_reply_tokens, self._credit.overlong_cache)
+        if self.config.kl_coeff and self.config.kl_in == "reward":
+            reference = reference_logprobs(self.learner_group, judged)
+            judged, kl = with_kl_cost(judged, reference, self.config.kl_coeff, self.config.kl_estimator)
+            self._log({"kl": kl})
         credits = self._estimator(normalised_rewards(judged, self._credit), values)
         weights = loss_weights(filtered.kept, filtered.metrics["kept_ratio"], self._credit)
         rows = to_rows(filtered.kept, credits, values, self._credit.normalize, weights)

@@ -189,6 +189,7 @@ class FluentSetters(AlgorithmConfig):
         tis_cap: float | None = NotProvided,
         kl_coeff: float = NotProvided,
         kl_estimator: str = NotProvided,
+        kl_in: str = NotProvided,
         lr_schedule: str = NotProvided,
         warmup_iterations: int = NotProvided,
         decay_iterations: int | None = NotProvided,
@@ -207,6 +208,7 @@ class FluentSetters(AlgorithmConfig):
             tis_cap: cap of truncated importance sampling's weights; None: off.
             kl_coeff: pull towards the model that the run started from; 0: that model is not loaded a second time.
             kl_estimator: k1, k2 or k3.
+            kl_in: loss, or reward (each turn pays for its tokens; only estimators see it).
             lr_schedule: constant, linear or cosine.
             warmup_iterations: updates over which the learning rates rise.
             decay_iterations: update at which a linear or cosine schedule is at 0.
