@@ -6,15 +6,13 @@ Three ways take the same rows in the same padded micro-batches. `torch`: transfo
 cross-entropy of the trained tokens, forward and backward. `lean`: the same, with only the trained tokens' logits and
 the learner's attention: what is left to gain by hand. `learner`: a whole update, with log-probs, entropies, the clipped
 loss, gradient clipping, Adam's step and metrics. Seconds are CPU seconds of one thread, which other work on the machine
-disturbs less than the clock; both are written. Last, what an iteration costs outside generation, environments and
-update.
+disturbs less than the clock; both are written. A ratio of speeds is the median over rounds.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import logging
 import os
 import statistics
 import tempfile
@@ -137,57 +135,11 @@ def speed(label: str, folder: Path, rows: list[TokenRow], repeats: int, microbat
     }
 
 
-def outside_costs(iterations: int) -> dict[str, Any]:
-    """What an iteration costs outside generation, environments and update: the embedded model's Sokoban, one process.
-
-    Within the rollout's time, generation is the engine's `poll`, and environments are what their threads do. Medians
-    of the process's CPU seconds over the iterations after the first.
-    """
-    import ray
-
-    from envs.text import TextEnv
-    from rllib_ragen.rollout.engines.hf import HFEngine
-
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    spent = dict.fromkeys(("generation", "environments", "update"), 0.0)
-
-    def clocked(name: str, function: Any) -> Any:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            start = time.thread_time()
-            try:
-                return function(*args, **kwargs)
-            finally:
-                spent[name] += time.thread_time() - start
-
-        return call
-
-    config = StarPOConfig().environment("sokoban").training(torch_threads=1).rollout(engine="hf")
-    algo = config.build_algo()
-    HFEngine.poll = clocked("generation", HFEngine.poll)  # type: ignore[method-assign]
-    for name in ("reset", "step"):
-        setattr(TextEnv, name, clocked("environments", getattr(TextEnv, name)))
-    learner = algo.learner_group._learner
-    learner.update = clocked("update", learner.update)
-    found = []
-    for k in range(iterations + 1):
-        for name in spent:
-            spent[name] = 0.0
-        start = time.process_time()
-        algo.train()
-        total = time.process_time() - start
-        if k:
-            found.append({**spent, "total": total, "rest": total - sum(spent.values())})
-    algo.stop()
-    ray.shutdown()
-    return {f"{name}_cpu_s": statistics.median(one[name] for one in found) for name in found[0]}
-
-
 def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--repeats", type=int, default=7, help="rounds on the embedded model; the median counts")
     parser.add_argument("--large-repeats", type=int, default=3, help="rounds on the 135M-shaped model; 0: leave it out")
-    parser.add_argument("--iterations", type=int, default=5, help="whole iterations; 0: leave them out")
     parser.add_argument("--out", type=Path, help="JSON file")
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -196,8 +148,6 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             rows = make_rows(2, 250, 300, 49152)
             results["speed"].append(speed("135M", write_smol(Path(folder)), rows, args.large_repeats, 600))
-    if args.iterations:
-        results["iteration"] = outside_costs(args.iterations)
     print(json.dumps(results, indent=2))
     if args.out:
         args.out.write_text(json.dumps(results, indent=2) + "\n")

@@ -135,7 +135,12 @@ class CreditSection(Section):
     reward_norm: Literal["none", "mean", "mean_std", "asym_clip"] = Field(
         "none", description="how returns are normalised before the estimator; filters read raw ones"
     )
-    reward_grouping: Literal["group", "batch"] = Field("group", description="whose statistics reward_norm uses")
+    reward_grouping: Literal["group", "inductive", "batch"] = Field(
+        "group", description="whose statistics reward_norm uses; inductive: all of a role's trajectories"
+    )
+    overlong_cache: int | None = Field(
+        None, ge=1, description="last tokens of a reply's limit that cost, up to 1 where it is cut off; null: free"
+    )
     filter: Literal["none", "top_p", "top_p_softmax", "top_k", "top_k_abs", "min_p"] = Field(
         "none", description="which groups are learnt from"
     )
@@ -211,6 +216,7 @@ class LearnerSection(Section):
     entropy_coeff: float = Field(0.001, ge=0, description="entropy bonus")
     kl_coeff: float = Field(0.0, ge=0, description="pull towards the model that the run started from; 0: not loaded")
     kl_estimator: Literal["k1", "k2", "k3"] = Field("k3", description="estimator of that divergence")
+    kl_in: Literal["loss", "reward"] = Field("loss", description="whether it is a term of the loss or a turn's cost")
     value_coeff: float = Field(0.5, ge=0, description="weight of the value loss (gae)")
     value_clip: float = Field(0.5, gt=0, description="clip range of the value loss")
 

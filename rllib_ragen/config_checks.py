@@ -91,6 +91,12 @@ def _check_weight_transfer(config: RunConfig) -> None:
 def _check_credit(config: RunConfig) -> None:
     _check_estimator(config)
     _check_filter(config.credit)
+    limit, cache = config.rollout.max_reply_tokens, config.credit.overlong_cache
+    if cache is not None and cache > limit:
+        raise ConfigError(
+            f"credit.overlong_cache={cache} is more than a reply may have (rollout.max_reply_tokens={limit}); allowed:"
+            f" 1 to {limit}, or null"
+        )
     sampled = config.rollout.num_groups * config.rollout.group_size
     if config.learner.num_minibatches > sampled:
         raise ConfigError(

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from ray.rllib.core.learner.learner_group import LearnerGroup
 
-from rllib_ragen.config import CreditSection
+from rllib_ragen.config import CreditSection, LearnerSection
 from rllib_ragen.credit.base import Estimator
+from rllib_ragen.credit.kl_reward import with_kl_cost
 from rllib_ragen.credit.normalise import normalised_rewards
+from rllib_ragen.credit.overlong import without_overlong
 from rllib_ragen.credit.rows import to_rows
 from rllib_ragen.credit.weighting import loss_weights
-from rllib_ragen.learner.critic import critic_values
+from rllib_ragen.learner.critic import critic_values, reference_logprobs
 from rllib_ragen.types import TokenRow, Trajectory
 
 
@@ -21,17 +23,26 @@ def credited_rows(
     section: CreditSection,
     estimator: Estimator,
     learners: LearnerGroup,
-) -> list[TokenRow]:
-    """One per trajectory with a sampled token, in order.
+    update: LearnerSection,
+    max_reply_tokens: int,
+) -> tuple[list[TokenRow], dict[str, float]]:
+    """One row per trajectory with a sampled token, in order; and what was measured on the way.
 
     Args:
         trajectories: of one policy, whole groups, none failed.
         kept_ratio: share of the batch's groups that these are.
         section: how rewards become advantages.
         estimator: the section's.
-        learners: who knows the critic's values, where the estimator needs them.
+        learners: who knows the values of the critic and the log-probs of the reference, where they are needed.
+        update: what the divergence from the reference costs.
+        max_reply_tokens: from where a reply is cut off.
     """
+    measured: dict[str, float] = {}
     values = critic_values(learners, trajectories) if estimator.needs_values else None
-    credits = estimator(normalised_rewards(trajectories, section), values)
+    judged = without_overlong(trajectories, max_reply_tokens, section.overlong_cache)
+    if update.kl_coeff and update.kl_in == "reward":
+        reference = reference_logprobs(learners, judged)
+        judged, measured["kl"] = with_kl_cost(judged, reference, update.kl_coeff, update.kl_estimator)
+    credits = estimator(normalised_rewards(judged, section), values)
     weights = loss_weights(trajectories, kept_ratio, section)
-    return to_rows(trajectories, credits, values, section.normalize, weights)
+    return to_rows(trajectories, credits, values, section.normalize, weights), measured

@@ -107,8 +107,14 @@ class StarPO(RLlibNames):
         self._times: dict[str, float] = {}
         self._credit = self.config.credit_section()
         self._diagnostics = self.config.diagnostics_section()
+        self._estimator = make_estimator(self._credit)
         self._rows_of = partial(
-            credited_rows, section=self._credit, estimator=make_estimator(self._credit), learners=self.learner_group
+            credited_rows,
+            section=self._credit,
+            estimator=self._estimator,
+            learners=self.learner_group,
+            update=self.config.learner_section(),
+            max_reply_tokens=self.config.max_reply_tokens,
         )
         self._line_up = make_line_up(self.config)
         if self.config.shares_module:
@@ -219,10 +225,11 @@ class StarPO(RLlibNames):
         self._advantages = {}
         for module_id in sorted({trajectory.module_id for trajectory in filtered.kept}):
             kept = [trajectory for trajectory in filtered.kept if trajectory.module_id == module_id]
-            own = self._rows_of(kept, filtered.metrics["kept_ratio"])
+            own, measured = self._rows_of(kept, filtered.metrics["kept_ratio"])
             learnt = [trajectory for trajectory in kept if trajectory.num_reply_tokens]
             self._advantages |= {id(t): row.advantages for t, row in zip(learnt, own, strict=True)}
             rows += own
+            self._log(measured)
         return rows
 
     def _probe(self, alive: Sequence[Trajectory]) -> dict[str, float]:
@@ -349,7 +356,7 @@ class StarPO(RLlibNames):
             specs = self._line_up.training_specs(self._progress.next_group, self.config.num_groups)
             batch = [one for one in self._play(specs, count=False).trajectories if not one.stop_reason.failed]
         own = [trajectory for trajectory in batch if trajectory.module_id == self._line_up.main]
-        rows, settings = self._rows_of(own, 1.0), self.config.learner_section()
+        (rows, _), settings = self._rows_of(own, 1.0), self.config.learner_section()
         return measure_gradients(self.learner_group, self._line_up.main, own, rows, settings, num_buckets)
 
     def last_trajectories(self) -> list[Trajectory]:

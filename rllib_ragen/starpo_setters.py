@@ -176,6 +176,7 @@ class FluentSetters(AlgorithmConfig):
         turn_rewards: bool = NotProvided,
         reward_norm: str = NotProvided,
         reward_grouping: str = NotProvided,
+        overlong_cache: int | None = NotProvided,
         filter: str = NotProvided,
         filter_value: float = NotProvided,
         filter_metric: str = NotProvided,
@@ -196,7 +197,8 @@ class FluentSetters(AlgorithmConfig):
             turn_weight: turn's advantage beside its episode's (gigpo, turn_grpo).
             turn_rewards: each turn's reward on its own last token (gae, bi_level_gae, reinforce++).
             reward_norm: none, mean, mean_std or asym_clip: how returns are normalised before the estimator.
-            reward_grouping: group or batch: whose statistics reward_norm uses.
+            reward_grouping: group, inductive (a role's) or batch: whose statistics reward_norm uses.
+            overlong_cache: last tokens of max_reply_tokens that cost, up to 1 where a reply is cut off; None: free.
             filter: none, top_p, top_p_softmax, top_k, top_k_abs or min_p.
             filter_value: v of the filter.
             filter_metric: score of a group: reward_std, reward_variance, reward, reward_sum, entropy, entropy_variance
@@ -218,6 +220,7 @@ class FluentSetters(AlgorithmConfig):
         tis_cap: float | None = NotProvided,
         kl_coeff: float = NotProvided,
         kl_estimator: str = NotProvided,
+        kl_in: str = NotProvided,
         lr_schedule: str = NotProvided,
         warmup_iterations: int = NotProvided,
         decay_iterations: int | None = NotProvided,
@@ -236,6 +239,7 @@ class FluentSetters(AlgorithmConfig):
             tis_cap: cap of truncated importance sampling's weights; None: off.
             kl_coeff: pull towards the model that the run started from; 0: that model is not loaded a second time.
             kl_estimator: k1, k2 or k3.
+            kl_in: loss, or reward (each turn pays for its tokens; only estimators see it).
             lr_schedule: constant, linear or cosine.
             warmup_iterations: updates over which the learning rates rise.
             decay_iterations: update at which a linear or cosine schedule is at 0.

@@ -19,17 +19,28 @@ def normalised_rewards(trajectories: Sequence[Trajectory], section: CreditSectio
     """The trajectories with rewards whose sums are the normalised returns R′; copies, or the same if nothing is to do.
 
     `reward_norm` mean: R′ = R − mean; mean_std: (R − mean)/(std + 1e-6), 0 where all are equal, std with ddof = 1;
-    asym_clip: mean_std clamped to [−1, 3]. `reward_grouping`: statistics of each group, or of the whole batch.
+    asym_clip: mean_std clamped to [−1, 3]. `reward_grouping`: statistics of each group, of all trajectories of one role
+    (RAGEN's "inductive" takes an environment tag; a run has one environment, in which roles differ), or of the batch.
     Every turn's reward gets R′'s scale; what then is missing to R′ goes to the last turn. Source: RAGEN's code.
     """
     if section.reward_norm == "none":
         return list(trajectories)
     returns = np.array([trajectory.episode_return for trajectory in trajectories], np.float64)
     scales, wanted = np.ones_like(returns), np.zeros_like(returns)
-    whole = {"": list(range(len(returns)))} if len(returns) else {}
-    for members in (group_members(trajectories) if section.reward_grouping == "group" else whole).values():
+    for members in _members(trajectories, section.reward_grouping):
         scales[members], wanted[members] = _normalised(returns[members], section.reward_norm)
     return [_with_return(*parts) for parts in zip(trajectories, scales.tolist(), wanted.tolist(), strict=True)]
+
+
+def _members(trajectories: Sequence[Trajectory], grouping: str) -> list[list[int]]:
+    """Positions of those that share statistics."""
+    if grouping == "group":
+        return list(group_members(trajectories).values())
+    found: dict[tuple[str, str], list[int]] = {}
+    for i, trajectory in enumerate(trajectories):
+        key = (trajectory.module_id, trajectory.agent_id) if grouping == "inductive" else ("", "")
+        found.setdefault(key, []).append(i)
+    return list(found.values())
 
 
 def _normalised(returns: Returns, method: str) -> tuple[float, Returns]:

@@ -60,7 +60,7 @@ def frozen_logprobs(
         if settings.tis_cap is not None:
             later = [row for rows in own[1:] for row in rows]
             found.old |= score_rows(later, module, "logprobs", settings.microbatch_tokens, device)
-        if module_id in references:
+        if module_id in references and settings.kl_in == "loss":
             every = [row for rows in own for row in rows]
             found.reference |= score_rows(every, references[module_id], "logprobs", settings.microbatch_tokens, device)
     return found

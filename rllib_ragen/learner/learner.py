@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -116,7 +116,7 @@ class StarPOLearner(TorchLearner):
         self._frozen = FrozenLogProbs()
         for module_id, report in reports.items():
             numbers = report.metrics() | {"lr": factor * self.config.lr}
-            if module_id not in self._references:
+            if module_id not in self._references or self._settings.kl_in != "loss":
                 del numbers["kl"]
             for name, value in numbers.items():
                 self.metrics.log_value((module_id, name), value, reduce="mean", window=1)
@@ -125,12 +125,20 @@ class StarPOLearner(TorchLearner):
 
     def critic_values(self, rows: Sequence[TokenRow]) -> list[FloatArray]:
         """Per row [num_tokens]: the critic's value of the state in which a trained token is sampled, 0 elsewhere."""
+        return self._scores(rows, {m: self._unwrapped(m) for m in sorted(self.module.keys())}, "values")
+
+    def reference_logprobs(self, rows: Sequence[TokenRow]) -> list[FloatArray]:
+        """Per row [num_tokens]: the reference policy's log-probs of trained tokens, 0 elsewhere."""
+        return self._scores(rows, self._references, "logprobs")
+
+    def _scores(
+        self, rows: Sequence[TokenRow], modules: Mapping[str, LLMRLModule], output: Literal["logprobs", "values"]
+    ) -> list[FloatArray]:
         found: dict[int, FloatArray] = {}
         # All of them: with sharded weights each is a collective call.
-        for module_id in sorted(self.module.keys()):
+        for module_id in sorted(modules):
             own = [row for row in rows if row.module_id == module_id]
-            module = self._unwrapped(module_id)
-            found |= score_rows(own, module, "values", self._settings.microbatch_tokens, self._device)
+            found |= score_rows(own, modules[module_id], output, self._settings.microbatch_tokens, self._device)
         return [found.get(id(row), np.zeros(row.num_tokens, np.float32)) for row in rows]
 
     def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -218,7 +226,8 @@ class StarPOLearner(TorchLearner):
         """False for rows whose every gradient is exactly 0: computing it would be a waste."""
         settings = self._settings
         has_critic = self._unwrapped(row.module_id).value_head is not None
-        regularised = settings.entropy_coeff > 0 or settings.kl_coeff > 0 or (has_critic and settings.value_coeff > 0)
+        pulled = settings.kl_coeff > 0 and settings.kl_in == "loss"
+        regularised = settings.entropy_coeff > 0 or pulled or (has_critic and settings.value_coeff > 0)
         return row.num_trained_tokens > 0 and (regularised or bool(row.advantages.any()))
 
     def _set_learning_rates(self) -> float:

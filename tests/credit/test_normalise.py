@@ -32,6 +32,7 @@ def returns_after(batch: list[Trajectory], method: str, grouping: str = "group")
         ("none", "group", [1, 0, 3, 3, 0]),
         ("mean", "group", [0.5, -0.5, 1, 1, -2]),
         ("mean", "batch", [-0.4, -1.4, 1.6, 1.6, -1.4]),
+        ("mean", "inductive", [-0.4, -1.4, 1.6, 1.6, -1.4]),  # one role
         ("mean_std", "group", [0.7071058, -0.7071058, 0.5773499, 0.5773499, -1.1546999]),
         ("mean_std", "batch", [-0.2637519, -0.9231317, 1.0550076, 1.0550076, -0.9231317]),
         ("asym_clip", "group", [0.7071058, -0.7071058, 0.5773499, 0.5773499, -1]),
@@ -39,6 +40,16 @@ def returns_after(batch: list[Trajectory], method: str, grouping: str = "group")
 )
 def test_returns_are_the_hand_computed_ones(method: str, grouping: str, expected: list[float]) -> None:
     assert returns_after(BATCH, method, grouping) == pytest.approx(expected, abs=1e-6)
+
+
+def test_inductive_statistics_are_those_of_a_roles_trajectories_of_all_groups() -> None:
+    batch = [*group_of("a", [1.0, 0.0]), *group_of("b", [3.0, 3.0, 0.0])]
+    for i in (0, 2, 4):  # returns 1, 3, 0: mean 4/3; the others' 0, 3: mean 1.5
+        batch[i].agent_id = "second"
+    assert returns_after(batch, "mean", "inductive") == pytest.approx([-1 / 3, -1.5, 5 / 3, 1.5, -4 / 3])
+    for i in (1, 3):
+        batch[i].module_id = "other"
+    assert returns_after(batch, "mean", "inductive") == pytest.approx([-1 / 3, -1.5, 5 / 3, 1.5, -4 / 3])
 
 
 def test_asym_clip_also_bounds_above() -> None:
@@ -64,7 +75,7 @@ def test_turns_keep_their_proportions_and_the_last_one_takes_the_shift() -> None
 
 
 def test_empty_batches_and_empty_episodes_pass() -> None:
-    for grouping in ("group", "batch"):
+    for grouping in ("group", "inductive", "batch"):
         assert returns_after([], "mean_std", grouping) == []
         assert returns_after([trajectory("a", [])], "mean_std", grouping) == [0]
 
@@ -110,7 +121,7 @@ GROUPS = st.lists(st.lists(RETURNS, min_size=1, max_size=5), min_size=1, max_siz
 @given(
     groups=GROUPS,
     method=st.sampled_from(["mean", "mean_std", "asym_clip"]),
-    grouping=st.sampled_from(["group", "batch"]),
+    grouping=st.sampled_from(["group", "inductive", "batch"]),
     order=st.randoms(use_true_random=False),
 )
 def test_normalisation_is_bounded_ordered_and_blind_to_the_batchs_order(
@@ -122,7 +133,7 @@ def test_normalisation_is_bounded_ordered_and_blind_to_the_batchs_order(
     shuffled = list(range(len(batch)))
     order.shuffle(shuffled)  # type: ignore[attr-defined]
     assert returns_after([batch[i] for i in shuffled], method, grouping) == pytest.approx([after[i] for i in shuffled])
-    if grouping == "batch":
+    if grouping != "group":
         ranks = np.argsort([t.episode_return for t in batch], kind="stable")
         assert (np.diff(np.array(after)[ranks]) >= -1e-9).all()
 

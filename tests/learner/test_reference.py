@@ -112,3 +112,33 @@ def test_the_term_is_the_hand_computed_one(model: Path) -> None:
 
     d = logprobs(learner.module[MODULE].llm) - logprobs(learner._references[MODULE].llm)
     assert update(learner, [row])["kl"] == pytest.approx(float((torch.exp(-d) - 1 + d).mean()), rel=1e-4)
+
+
+def test_a_cost_in_the_reward_is_no_term_of_the_loss_and_measured_from_the_start(model: Path) -> None:
+    rows = random_rows(4)
+    learners = [make_learner(digits_config(model, kl_coeff=c, kl_in="reward")) for c in (0.0, 0.5)]
+    first = learners[1].reference_logprobs(rows)
+    for learner in learners:
+        assert "kl" not in update(learner, rows)
+    assert largest_difference(*map(weights, learners)) == 0.0
+    for row, before, after in zip(rows, first, learners[1].reference_logprobs(rows), strict=True):
+        assert (before[row.mask == 0] == 0).all() and (before[row.mask > 0] < 0).all()
+        np.testing.assert_array_equal(before, after)
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_a_cost_in_the_reward_moves_advantages_once_the_policy_has_moved(model: Path) -> None:
+    found = {}
+    for where in ("loss", "reward"):
+        config = digits_config(model, kl_coeff=0.5, kl_in=where, estimator="dr_grpo", normalize="none")
+        algo = config.build_algo()
+        results = [algo.train()["starpo"]]
+        advantages = [a for a in algo.last_advantages() if a is not None]
+        results.append(algo.train()["starpo"])
+        found[where] = (results, advantages)
+        algo.stop()
+    (loss, plain), (reward, paid) = found["loss"], found["reward"]
+    assert abs(reward[0]["kl"]) < 1e-6 < reward[1]["kl"]
+    for one, other in zip(plain, paid, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4)
+    assert loss[0]["return_mean"] == reward[0]["return_mean"]

@@ -99,6 +99,10 @@ def test_unknown_arguments_and_keys_are_refused() -> None:
             {"sharding": "fsdp2"},
             r"learner\.num_learners=0 with learner\.sharding=fsdp2, which splits the weights among",
         ),
+        (
+            {"overlong_cache": 9},
+            r"credit\.overlong_cache=9 is more than a reply may have \(rollout\.max_reply_tokens=8\)",
+        ),
         ({"sharding": "fsdp"}, r"learner\.sharding: must be one of ddp, fsdp2"),
         ({"tis_cap": 0}, r"learner\.tis_cap: must be a number > 0, or null"),
     ],

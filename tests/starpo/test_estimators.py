@@ -58,3 +58,21 @@ def test_normalised_rewards_reach_the_estimator_and_no_metric(model: Path) -> No
     assert results[0]["grad_norm"] == pytest.approx(results[1]["grad_norm"], rel=1e-4)
     assert results[0]["return_mean"] == results[1]["return_mean"] > 0
     assert results[0]["group_reward_std"] == results[1]["group_reward_std"]
+
+
+def test_overlong_replies_are_paid_less_in_the_update_and_in_no_metric(model: Path) -> None:
+    """With the last token of the limit at a price of 1, what a reply that is cut off is worth falls by 1 a turn."""
+    results, advantages = [], []
+    for cache in (None, 1):
+        algo = build(model, estimator="dr_grpo", normalize="none", overlong_cache=cache)
+        results.append(algo.train()["starpo"])
+        cut = [sum(len(turn.reply_ids) == 8 for turn in t.turns) for t in algo.last_trajectories()]
+        found = [a for a in algo.last_advantages() if a is not None]
+        advantages.append([float(a[-1]) for a in found])
+        algo.stop()
+    groups = [range(start, start + 4) for start in range(0, len(cut), 4)]
+    mean = [sum(cut[i] for i in group) / 4 for group in groups for _ in group]
+    expected = [a - (own - average) for a, own, average in zip(advantages[0], cut, mean, strict=True)]
+    assert len(set(cut)) > 1
+    assert advantages[1] == pytest.approx(expected, abs=1e-6)
+    assert results[0]["return_mean"] == results[1]["return_mean"]

@@ -1,0 +1,52 @@
+"""The divergence from the reference policy as a cost in the reward, as PPO for language models began with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from rllib_ragen.types import FloatArray, Trajectory
+
+_MAX_LOG_RATIO = 20.0
+
+
+def with_kl_cost(
+    trajectories: Sequence[Trajectory], reference: Sequence[FloatArray], coeff: float, estimator: str
+) -> tuple[list[Trajectory], float]:
+    """Each turn's reward less `coeff` times the sum of the estimate over its sampled tokens.
+
+    With d = log π_behaviour − log π_ref, clamped to ±20, the estimate is k1 d, k2 ½ d², or k3 exp(−d) − 1 + d. It sits
+    where the turn's reward does, so that every estimator takes it. Stiennon et al. 2020, arXiv 2009.01325.
+
+    Args:
+        trajectories: what is learnt from.
+        reference: of each, [num_tokens]: the reference policy's log-probs at the sampled tokens.
+        coeff: ≥ 0.
+        estimator: k1, k2 or k3.
+
+    Returns:
+        (copies of the trajectories, mean of the estimate over all sampled tokens, NaN without one).
+    """
+    costs = [_costs(*both, estimator) for both in zip(trajectories, reference, strict=True)]
+    tokens = sum(trajectory.num_reply_tokens for trajectory in trajectories)
+    mean = sum(float(own.sum()) for own in costs) / tokens if tokens else float("nan")
+    return [_paid(trajectory, coeff * own) for trajectory, own in zip(trajectories, costs, strict=True)], mean
+
+
+def _costs(trajectory: Trajectory, reference: FloatArray, estimator: str) -> npt.NDArray[np.float64]:
+    """[turns] sums over each turn's sampled tokens."""
+    turns = trajectory.turn_index()
+    trained = turns >= 0
+    d = (trajectory.behaviour_logprobs() - reference)[trained].astype(np.float64).clip(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
+    per_token = {"k1": d, "k2": 0.5 * d**2, "k3": np.expm1(-d) + d}[estimator]
+    return np.bincount(turns[trained], weights=per_token, minlength=len(trajectory.turns))
+
+
+def _paid(trajectory: Trajectory, costs: npt.NDArray[np.float64]) -> Trajectory:
+    turns = [
+        replace(turn, reward=turn.reward - cost) for turn, cost in zip(trajectory.turns, costs.tolist(), strict=True)
+    ]
+    return replace(trajectory, turns=turns)

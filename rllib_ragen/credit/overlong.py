@@ -1,0 +1,36 @@
+"""Replies that come near their length limit are paid less (DAPO's soft overlong punishment)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rllib_ragen.types import Trajectory
+
+
+def overlong_penalty(length: int, limit: int, cache: int) -> float:
+    """Of a reply of `length` tokens that may have `limit` (L_max), the last `cache` (L_cache) of them at a price.
+
+    0 up to L_max − L_cache, then (L_max − L_cache − length)/L_cache, which is −1 at L_max, where replies are cut off.
+
+    Yu et al. 2025, arXiv 2503.14476, equation 13.
+    """
+    return max(-1.0, min(0.0, (limit - cache - length) / cache))
+
+
+def without_overlong(trajectories: Sequence[Trajectory], limit: int, cache: int | None) -> list[Trajectory]:
+    """The trajectories with each turn's penalty added to its reward; copies, or the same with `cache` None.
+
+    A trajectory has a reply per turn, each with a limit of its own, so every turn is judged by itself.
+    """
+    if cache is None:
+        return list(trajectories)
+    return [_penalised(trajectory, limit, cache) for trajectory in trajectories]
+
+
+def _penalised(trajectory: Trajectory, limit: int, cache: int) -> Trajectory:
+    turns = [
+        replace(turn, reward=turn.reward + overlong_penalty(len(turn.reply_ids), limit, cache))
+        for turn in trajectory.turns
+    ]
+    return replace(trajectory, turns=turns)
