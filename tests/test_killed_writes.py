@@ -15,7 +15,7 @@ KILLS = 12
 def test_R1_a_kill_while_writing_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(TOP / "tests" / "checkpoint_writer.py"), str(tmp_path), str(KILLS)],
-        capture_output=True, text=True, cwd=TOP, env={**os.environ, "PYTHONPATH": str(TOP)}, timeout=300,
+        capture_output=True, text=True, cwd=TOP, env={**os.environ, "PYTHONPATH": str(TOP)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
