@@ -1,4 +1,4 @@
-"""requirements/constraints.txt pins what setup.py names, at versions that it allows, and `make` installs by the pins."""
+"""requirements/constraints.txt pins what setup.py names, at versions that it allows, and `make` installs by them."""
 
 from __future__ import annotations
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 import io
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +18,8 @@ from envs import env_names, make_text_env
 from envs.reply import parse_reply
 from rllib_ragen.config import RunConfig
 from rllib_ragen.display import Display, LiveDisplay, Progress, safe
+from rllib_ragen.report.__main__ import main as report
 from rllib_ragen.report.data import read_run
-from rllib_ragen.report.render import render
 from rllib_ragen.run_folder import RunFolder
 from rllib_ragen.run_log import RunLog
 from rllib_ragen.trajectory_json import from_json, to_json
@@ -145,10 +148,10 @@ class Terminal(io.StringIO):
 def shown(kind: str, live: bool) -> str:
     out: io.StringIO = Terminal() if live else io.StringIO()
     display = LiveDisplay(out, "run") if live else Display(out)
-    display.say(f"<<{HOSTILE[kind]}>>")
+    display.say(f"⟪{HOSTILE[kind]}⟫")
     display.iteration(Progress(1, 2, 1.0, 1.0, {"success": 0.5}))
     display.close()
-    return out.getvalue().split("<<", 1)[1].split(">>", 1)[0]
+    return out.getvalue().split("⟪", 1)[1].split("⟫", 1)[0]
 
 
 @pytest.mark.parametrize("live", [False, True])
@@ -161,38 +164,29 @@ def test_what_is_said_on_the_console_cannot_steer_it(kind: str, live: bool) -> N
         assert text == safe(HOSTILE[kind]).replace("\n", "")
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
-def test_hostile_text_survives_the_logs_and_does_nothing_in_the_report(kind: str, tmp_path: Path) -> None:
-    said = HOSTILE[kind]
+def test_hostile_text_survives_the_logs_and_does_nothing_in_the_report(tmp_path: Path) -> None:
     path = make_run(tmp_path, "run", iterations=1)
     log = RunLog(path, start=1)
-    bad = played("9", ["ok"], 1.0, said)
-    bad.turns[0].reply, bad.turns[0].state = said, said
-    failed = Trajectory("10", 0, 0, stop_reason=StopReason.ENV_ERROR, error=said)
-    log.train(2, 1.0, {"success": 0.0}, [bad, failed], [None, None])
-    log.alarm({"iteration": 2, "alarm": "repetition", "mode": "warn", "message": said})
+    sampled = []
+    for kind, said in HOSTILE.items():
+        bad = played(kind, ["ok"], 1.0, said)
+        bad.turns[0].reply, bad.turns[0].state = said, said
+        sampled.append(bad)
+        sampled.append(Trajectory(kind, 0, 0, stop_reason=StopReason.ENV_ERROR, error=said))
+        log.train(len(sampled), 1.0, {"success": 0.0}, sampled[-2:], [None, None])
+        log.alarm({"iteration": len(sampled), "alarm": "repetition", "mode": "warn", "message": said})
     log.close()
-    RunLog(path, start=2).close()
+    RunLog(path, start=99).close()
     run = read_run(path)
-    stored = [from_json(record) for record in run.trajectories if record["iteration"] == 2]
-    assert [to_json(one) for one in stored] == [to_json(bad), to_json(failed)]
-    assert len(run.rows) == 2 and run.alarms[-1]["message"] == said
-    page = Page(render([run], 600))
+    stored = [from_json(record) for record in run.trajectories if record["group_id"] in HOSTILE]
+    assert [to_json(one) for one in stored] == [to_json(one) for one in sampled]
+    assert [alarm["message"] for alarm in run.alarms[1:]] == list(HOSTILE.values())
+    assert report([str(path)]) == 0
+    page = Page((path / "report.html").read_text(encoding="utf-8"))
     assert page.count("script") == 2 and page.count("img") == 0
     assert not [name for _, attributes in page.elements for name in attributes if name.startswith("on")]
     texts = [turn["reply"] for one in page.data[0]["trajectories"] for turn in one["turns"]]
-    assert said in texts
-
-
-def test_a_report_with_hostile_text_can_be_written_and_read(tmp_path: Path) -> None:
-    from rllib_ragen.report.__main__ import main
-
-    path = make_run(tmp_path, "run", iterations=1)
-    with (path / "alarms.jsonl").open("a", encoding="utf-8") as file:
-        for said in HOSTILE.values():
-            file.write(json.dumps({"iteration": 1, "alarm": "repetition", "mode": "warn", "message": said}) + "\n")
-    assert main([str(path)]) == 0
-    assert Page((path / "report.html").read_text(encoding="utf-8")).count("script") == 2
+    assert set(HOSTILE.values()) <= set(texts)
 
 
 def test_nothing_that_a_run_writes_down_holds_the_environments_secrets(
@@ -207,3 +201,29 @@ def test_nothing_that_a_run_writes_down_holds_the_environments_secrets(
     dumps += [path.read_text(encoding="utf-8") for path in folder.path.rglob("*") if path.is_file()]
     assert len(dumps) >= 4
     assert not [text for text in dumps if "secret-of-" in text]
+
+
+LISTENERS = """
+import json, psutil
+from rllib_ragen.config import RunConfig
+from rllib_ragen.ray_start import start_ray
+start_ray(RunConfig())
+import ray
+ray.get(ray.remote(lambda: 1).remote())
+me = psutil.Process()
+processes = [me, *me.children(recursive=True)]
+found = [(process.name(), connection.laddr.ip) for process in processes
+         for connection in process.net_connections(kind="inet") if connection.status == psutil.CONN_LISTEN]
+print(json.dumps(found))
+"""
+
+
+def test_the_servers_of_a_runs_own_ray_listen_on_the_loopback_address_alone() -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    done = subprocess.run(
+        [sys.executable, "-c", LISTENERS], capture_output=True, text=True, cwd=TOP, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert {"gcs_server", "raylet"} <= {name for name, _ in found}
+    assert {address.removeprefix("::ffff:") for _, address in found} == {"127.0.0.1"}, found
