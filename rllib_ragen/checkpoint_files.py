@@ -15,7 +15,7 @@ Digest = dict[str, Any]
 """{"bytes": size, "sha256": hex} of a file."""
 
 
-def write_whole(folder: Path, fill: Callable[[Path], None]) -> None:
+def write_whole(folder: Path, fill: Callable[[Path], object]) -> None:
     """Lets `fill` write a folder beside `folder`, which takes its place and name only when all of it is on disk.
 
     A kill at any moment leaves what was there before; leftovers of an earlier kill are cleared away.

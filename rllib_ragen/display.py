@@ -32,6 +32,11 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
+def safe(text: str) -> str:
+    """Control and formatting characters as escapes: what a model or a task says must not steer the terminal."""
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
 def duration(seconds: float) -> str:
     """432 → `7:12`, 4032 → `1:07:12`."""
     minutes, rest = divmod(round(seconds), 60)
@@ -69,7 +74,7 @@ class Display:
 
     def say(self, text: str) -> None:
         """Something that stays to be read."""
-        print(text, file=self._out, flush=True)
+        print(safe(text), file=self._out, flush=True)
 
     def iteration(self, progress: Progress) -> None:
         """Where the run is."""
@@ -97,7 +102,7 @@ class LiveDisplay(Display):
         self._live = Live(console=self._console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
 
     def say(self, text: str) -> None:
-        self._console.print(text, markup=False)
+        self._console.print(safe(text), markup=False)
 
     def iteration(self, progress: Progress) -> None:
         if not self._live.is_started:

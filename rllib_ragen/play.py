@@ -21,6 +21,7 @@ from rllib_ragen.cli import key_table, make_parser, read_layers
 from rllib_ragen.config import RunConfig
 from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import build_config, flatten, merge, preset
+from rllib_ragen.display import safe
 from rllib_ragen.game_names import game_name
 from rllib_ragen.preflight import preflight
 from rllib_ragen.run import BAD_INPUT
@@ -163,11 +164,6 @@ class Person:
 def show(role: str, text: str) -> None:
     """One message, as it is but for control characters."""
     print(f"[{role}]\n{safe(text)}", flush=True)
-
-
-def safe(text: str) -> str:
-    """Control and formatting characters as escapes: a reply must not be able to steer the terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
 def _refuse_games(config: RunConfig) -> None:

@@ -25,6 +25,9 @@ def start_ray(config: RunConfig) -> None:
     if not os.environ.get("RAY_ADDRESS"):
         # Ray's C++ core calls it an error that RLlib passes its config by reference to actors that may restart.
         os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+        # Ray's name for "no other machine takes part": its servers listen on the loopback address alone, as they do on
+        # macOS. Without it GCS, raylet and every worker listen on all addresses.
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     import ray
 
     if os.environ.get("RAY_ADDRESS"):

@@ -89,7 +89,7 @@ class RunFolder:
             raise ConfigError(f"{self.path} has no checkpoint to go on from")
         return found[-1]
 
-    def save_checkpoint(self, iteration: int, save: Callable[[Path], None], keep: int) -> Path:
+    def save_checkpoint(self, iteration: int, save: Callable[[Path], object], keep: int) -> Path:
         """Lets `save` fill a folder, which gets its name only when it is complete; keeps the newest `keep` (0: all)."""
         final, best = self.path / "checkpoints" / f"iteration_{iteration:06d}", self.best_checkpoint()
         if best is not None and best.iteration == iteration:
@@ -100,7 +100,7 @@ class RunFolder:
             shutil.rmtree(old.path)
         return final
 
-    def save_best(self, iteration: int, save: Callable[[Path], None]) -> Path:
+    def save_best(self, iteration: int, save: Callable[[Path], object]) -> Path:
         """Likewise, of the best validation so far. The one before is kept until a checkpoint says that this one stays:
 
         a run that is killed in between is played again from before this iteration.

@@ -141,7 +141,8 @@ def _prefix(name: str) -> str:
 
 
 def _append(path: Path, rows: Sequence[Row]) -> None:
-    with path.open("a", encoding="utf-8") as file:
+    # What UTF-8 cannot hold, a lone surrogate, is written as the escape that JSON has for it.
+    with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 

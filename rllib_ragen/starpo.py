@@ -32,6 +32,7 @@ from rllib_ragen.diagnostics.gradients import measure_gradients
 from rllib_ragen.diagnostics.probe import is_due, probe, probe_metric_names
 from rllib_ragen.diagnostics.replies import reply_statistics
 from rllib_ragen.diagnostics.scorer import score_on_learners
+from rllib_ragen.display import safe
 from rllib_ragen.dynamic_sampling import sample_with_spread
 from rllib_ragen.exits import ExitCode
 from rllib_ragen.game_line_up import GameLineUp
@@ -291,7 +292,7 @@ class StarPO(RLlibNames):
     def _why_empty(self) -> str:
         failed = [trajectory for trajectory in self._trajectories if trajectory.stop_reason.failed]
         if len(failed) == len(self._trajectories):
-            return f"every trajectory failed, the first with: {failed[0].error}"
+            return safe(f"every trajectory failed, the first with: {failed[0].error}")
         if not any(trajectory.num_reply_tokens for trajectory in self._trajectories):
             return "no token was sampled: rollout.max_context_tokens leaves no room behind the first prompt"
         return f"filter {self._credit.filter} kept no group, because no group's returns differ"

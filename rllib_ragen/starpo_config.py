@@ -311,6 +311,7 @@ class StarPOConfig(FluentSetters):
             dtype=self.dtype,
             temperature=self.temperature,
             value_head=make_estimator(self.credit_section()).needs_values,
+            seed=self.seed or 0,
             grouped_attention=self.num_gpus_per_learner == 0,
             lora=lora_settings(self.learner_section()),
         )

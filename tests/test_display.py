@@ -11,6 +11,7 @@ import re
 import signal
 import struct
 import termios
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from rllib_ragen.config import RunConfig
 from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.display import Display, LiveDisplay, Progress, duration, make_display, shown, sparkline
 from rllib_ragen.interrupt import Interrupt
-from rllib_ragen.results import Evaluation, results_table, validation_line
+from rllib_ragen.results import Evaluation, best_on_validation, results_table, validation_line
 from rllib_ragen.run_folder import RunFolder
 from rllib_ragen.run_log import RunLog, measured
 from rllib_ragen.types import StopReason, Trajectory
@@ -145,6 +146,40 @@ def test_the_newest_checkpoints_are_kept(tmp_path: Path, keep: int, left: list[i
     for iteration in (1, 2, 10):
         folder.save_checkpoint(iteration, lambda path: (path / "state").touch(), keep)
     assert [state.iteration for state in folder.checkpoints()] == left
+
+
+def test_the_best_on_validation_outlives_later_checkpoints_and_only_one_is_kept(tmp_path: Path) -> None:
+    folder = RunFolder.create(RunConfig(results_dir=tmp_path), "run")
+
+    def write(text: str) -> Callable[[Path], object]:
+        return lambda path: (path / "state").write_text(text)
+
+    assert folder.best_checkpoint() is None
+    folder.save_best(2, write("2"))
+    folder.save_checkpoint(2, write("never called: the same state is there"), keep=1)
+    assert (folder.newest_checkpoint().path / "state").read_text() == "2"
+    folder.save_best(4, write("4"))
+    assert folder.best_checkpoint() == (4, folder.path / "best" / "iteration_000004")
+    folder.forget_bests_after(2)  # killed before iteration 4 had its checkpoint: it is played again
+    assert folder.best_checkpoint() == (2, folder.path / "best" / "iteration_000002")
+    folder.save_best(4, write("4"))
+    for iteration in (4, 6, 8):
+        folder.save_checkpoint(iteration, write(str(iteration)), keep=1)
+    assert [state.iteration for state in folder.checkpoints()] == [8]
+    assert [path.name for path in (folder.path / "best").iterdir()] == ["iteration_000004"]
+    assert (folder.path / "best" / "iteration_000004" / "state").read_text() == "4"
+
+
+def test_the_best_is_the_mean_of_both_ways_then_the_return_then_the_earliest() -> None:
+    def both(iteration: int, sampled: float, greedy: float, value: float = 1.0) -> list[Evaluation]:
+        return [Evaluation(iteration, "val", way, s, 8, value) for way, s in ((False, sampled), (True, greedy))]
+
+    assert best_on_validation([]) is None
+    assert best_on_validation([*both(0, 0.5, 0.5), *both(2, 0.25, 1.0), *both(4, 0.6, 0.4)]) == (2, 0.625)
+    assert best_on_validation([*both(0, 0.5, 0.5), *both(2, 0.25, 0.75, value=2.0), *both(4, 0.5, 0.5)]) == (2, 0.5)
+    assert best_on_validation([*both(0, 0.5, 0.5), *both(2, 0.5, 0.5)]) == (0, 0.5)
+    assert best_on_validation([*both(0, 0.1, 0.1), *both(2, math.nan, 0.9), *both(4, 0.9, 0.9)[:1]]) == (0, 0.1)
+    assert best_on_validation([Evaluation(0, "test", way, 1.0, 8) for way in (False, True)]) is None
 
 
 def sampled(count: int) -> list[Trajectory]:

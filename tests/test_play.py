@@ -15,8 +15,9 @@ from transformers import AutoModelForCausalLM
 from envs.registry import make_text_env
 from rllib_ragen.config import RunConfig
 from rllib_ragen.config_load import build_config
+from rllib_ragen.display import safe
 from rllib_ragen.models.folder import model_folder
-from rllib_ragen.play import main, safe
+from rllib_ragen.play import main
 from rllib_ragen.rollout.chat import ChatFormat
 from rllib_ragen.rollout.collect import EpisodeSpec, collect
 from rllib_ragen.rollout.engines.hf import HFEngine

@@ -42,6 +42,8 @@ class ModuleSettings(TypedDict):
     temperature: float
     """Log-probs are those of softmax(logits / temperature), as the sampler's are."""
     value_head: bool
+    seed: int
+    """Of what the model folder does not hold: critic and adapters."""
     grouped_attention: bool
     """This project's plain attention instead of SDPA: faster for small models on a CPU."""
     lora: LoraSettings | None
@@ -85,9 +87,9 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         if lora is not None:
             from rllib_ragen.models.lora import add_adapters
 
-            add_adapters(self.llm, lora)
+            add_adapters(self.llm, lora, settings["seed"])
         hidden = self.llm.config.get_text_config().hidden_size
-        self.value_head = ValueHead(hidden) if settings["value_head"] else None
+        self.value_head = ValueHead(hidden, settings["seed"]) if settings["value_head"] else None
         self.head = Head.of(self.llm, settings["temperature"])
         if not self.inference_only:
             self._check_head()
@@ -258,11 +260,11 @@ class ValueHead(nn.Module):
     already represents.
     """
 
-    def __init__(self, hidden_size: int) -> None:
+    def __init__(self, hidden_size: int, seed: int) -> None:
         super().__init__()
         # Local randomness: every learner must start with the same head, whatever else has drawn numbers.
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
+            torch.manual_seed(seed)
             self.inner = nn.Linear(hidden_size, hidden_size)
         self.outer = nn.Linear(hidden_size, 1)
         nn.init.zeros_(self.outer.weight)

@@ -23,7 +23,7 @@ def is_adapter(name: str) -> bool:
     return any(part in name for part in _PARTS)
 
 
-def add_adapters(llm: PreTrainedModel, settings: LoraSettings) -> None:
+def add_adapters(llm: PreTrainedModel, settings: LoraSettings, seed: int = 0) -> None:
     """Gives linear layers of `llm` adapters, in place, that change nothing yet (B = 0), and freezes all else.
 
     Raises:
@@ -38,7 +38,7 @@ def add_adapters(llm: PreTrainedModel, settings: LoraSettings) -> None:
     chosen = [layer for layer in layers if targets is None or any(is_named(layer, target) for target in targets)]
     # Local randomness: every learner must start with the same adapters, whatever else has drawn numbers.
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+        torch.manual_seed(seed)
         inject_adapter_in_model(lora_config(settings, chosen), llm, adapter_name=_ADAPTER)
 
 

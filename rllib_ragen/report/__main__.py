@@ -62,7 +62,7 @@ def write_report(paths: Sequence[Path], out: Path | None, max_trajectories: int)
     target = out or paths[0] / "report.html"
     page = render(runs, max_trajectories)
     try:
-        target.write_text(page, encoding="utf-8")
+        target.write_text(page, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise ConfigError(f"--out: cannot write {target}: {error.strerror}") from None
     return target

@@ -39,6 +39,7 @@ def make_module(folder: Path, config: PretrainedConfig, **settings: Any) -> LLMR
     torch.manual_seed(3)
     AutoModelForCausalLM.from_config(config).save_pretrained(folder)
     defaults = {"dtype": "float32", "temperature": 0.7, "lora": None, "value_head": False, "grouped_attention": True}
+    defaults["seed"] = 0
     model_config = {"path": str(folder), **defaults, **settings}
     spec = RLModuleSpec(LLMRLModule, AnyText(10), AnyText(10), inference_only=False, model_config=model_config)
     module = spec.build()

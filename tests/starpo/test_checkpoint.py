@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,30 +11,13 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from rllib_ragen import starpo
 from rllib_ragen.checkpoint import load_learner_state
 from rllib_ragen.starpo import StarPO
 from tests.starpo.build import MODULE, digits_config, largest_difference, metrics_of, weights
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 SETTINGS: dict[str, Any] = {"estimator": "gae", "num_minibatches": 2, "group_size": 2}
-
-
-def test_R1_a_resumed_run_goes_on_as_if_it_had_never_stopped_to_the_last_bit(model: Path, tmp_path: Path) -> None:
-    whole = digits_config(model, **SETTINGS).build_algo()
-    expected = [metrics_of(whole.train()) for _ in range(4)]
-    expected_weights = weights(whole.learner_group._learner)
-    whole.stop()
-    first = digits_config(model, **SETTINGS).build_algo()
-    before = [metrics_of(first.train()) for _ in range(2)]
-    first.save(str(tmp_path))
-    first.stop()
-    second = digits_config(model, **SETTINGS).build_algo()
-    second.restore(str(tmp_path))
-    assert second.iteration == 2
-    after = [metrics_of(second.train()) for _ in range(2)]
-    assert before + after == expected
-    assert largest_difference(weights(second.learner_group._learner), expected_weights) == 0.0
-    second.stop()
 
 
 def test_a_checkpoint_holds_no_pickle_and_a_plain_transformers_folder(model: Path, tmp_path: Path) -> None:
@@ -105,17 +88,44 @@ def test_an_incomplete_checkpoint_is_refused(saved: Path) -> None:
         load_learner_state(saved)
 
 
-def test_files_of_two_checkpoints_are_refused(saved: Path) -> None:
-    facts = json.loads((saved / "state.json").read_text())
-    (saved / "state.json").write_text(json.dumps({**facts, "weights_seq_no": 5}))
-    with pytest.raises(ValueError, match="belongs to update 0"):
+def test_every_file_that_is_torn_tampered_with_or_missing_is_refused_by_name(saved: Path) -> None:
+    files = [path for path in sorted(saved.rglob("*")) if path.is_file()]
+    assert {"state.json", "model.safetensors", "optimizer.safetensors", "tokenizer.json"} <= {f.name for f in files}
+    for path in files:
+        whole = path.read_bytes()
+        middle = len(whole) // 2
+        flipped = bytes([whole[middle] ^ 1])
+        for spoilt in (whole[:middle], whole[:middle] + flipped + whole[middle + 1 :], b""):
+            path.write_bytes(spoilt)
+            with pytest.raises(ValueError, match=re.escape(repr(str(path)))):
+                load_learner_state(saved)
+        path.write_bytes(whole)
         load_learner_state(saved)
+    (saved / MODULE / "policy" / "config.json").unlink()
+    with pytest.raises(ValueError, match=r"config\.json' is missing"):
+        load_learner_state(saved)
+
+
+def test_another_versions_format_is_told_as_such(saved: Path) -> None:
+    (saved / "state.json").write_text('{"format": 1, "modules": []}')
+    with pytest.raises(ValueError, match="has format 1, this version reads 2"):
+        load_learner_state(saved)
+
+
+def test_other_settings_are_told_key_by_key(saved: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    algo = digits_config(model, lr=5e-4, clip_high=0.5).build_algo()
+    told: list[str] = []
+    monkeypatch.setattr(starpo.logger, "warning", lambda text, *values: told.append(text % values))
+    algo.load_checkpoint(str(saved))
+    assert len(told) == 1
+    assert "learner.lr (0.001 in the checkpoint, 0.0005 here); learner.clip_high (0.28" in told[0]
+    algo.stop()
 
 
 def test_another_models_checkpoint_is_refused_and_changes_nothing(saved: Path, model: Path, tmp_path: Path) -> None:
     algo = digits_config(model, estimator="gae").build_algo()
     before = weights(algo.learner_group._learner)
-    with pytest.raises(ValueError, match="value_head"):
+    with pytest.raises(ValueError, match=r"value_head.*; credit\.estimator \('rloo' in the checkpoint, 'gae' here\)"):
         algo.load_checkpoint(str(saved))
     assert largest_difference(weights(algo.learner_group._learner), before) == 0.0
     algo.stop()

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from rllib_ragen.credit.scores import reward_spreads
 from rllib_ragen.dynamic_sampling import sample_with_spread
-from rllib_ragen.starpo import StarPO
 from rllib_ragen.types import StopReason, Trajectory
 from tests.credit.build import group_of, trajectory
-from tests.starpo.build import digits_config, largest_difference, metrics_of, weights
+from tests.starpo.build import digits_config
 
 LIVE, FLAT = [1.0, 0.0], [0.5, 0.5]
 
@@ -103,25 +102,3 @@ def test_a_batch_that_stays_flat_is_skipped_like_any_other(model: Path) -> None:
     assert (result["num_trained_tokens"], result["policy_version"]) == (0, 0)
     assert algo.stop_reason is not None
     algo.stop()
-
-
-@pytest.mark.usefixtures("local_ray")
-def test_R1_a_resumed_run_with_dynamic_sampling_goes_on_to_the_last_bit(model: Path, tmp_path: Path) -> None:
-    def build() -> StarPO:
-        algo: StarPO = digits_config(model, dynamic_sampling_rounds=3, group_size=2, num_groups=6).build_algo()
-        return algo
-
-    whole = build()
-    expected = [metrics_of(whole.train()) for _ in range(4)]
-    expected_weights = weights(whole.learner_group._learner)
-    whole.stop()
-    first = build()
-    before = [metrics_of(first.train()) for _ in range(2)]
-    first.save(str(tmp_path))
-    first.stop()
-    second = build()
-    second.restore(str(tmp_path))
-    assert before + [metrics_of(second.train()) for _ in range(2)] == expected
-    assert any(metrics["sampling_rounds"] > 1 for metrics in expected)
-    assert largest_difference(weights(second.learner_group._learner), expected_weights) == 0.0
-    second.stop()

@@ -95,15 +95,21 @@ def test_T2_the_mask_holds_every_sampled_token_of_every_turn(model: Path) -> Non
 
 
 def test_evaluation_moves_nothing(model: Path) -> None:
-    plain, evaluated = build(model), build(model)
-    first = [metrics_of(plain.train()) for _ in range(2)]
-    second = []
-    for _ in range(2):
-        scores = [evaluated.evaluate_split("val", 6, greedy) for greedy in (False, False, True)]
-        assert scores[0] == scores[1] != scores[2]
-        assert scores[0]["num_instances"] == 6
+    """A run with validation before, between and after its iterations, and one without: the same to the last bit."""
+    plain, evaluated = (build(model, estimator="gae", num_minibatches=2) for _ in range(2))
+    first = [metrics_of(plain.train()) for _ in range(3)]
+    second, scores = [], []
+    for _ in range(3):
+        scores += [evaluated.evaluate_split("val", 6, greedy) for greedy in (False, False, True)]
+        evaluated.evaluate_split("test", 5, True)
         second.append(metrics_of(evaluated.train()))
+    evaluated.evaluate_split("val", 6, False)
+    assert scores[0] == scores[1] != scores[2]
+    assert scores[0]["num_instances"] == 6
     assert first == second
+    mine, theirs = (weights(algo.learner_group._learner) for algo in (evaluated, plain))
+    assert largest_difference(mine, theirs) == 0.0
+    assert evaluated._progress == plain._progress
     plain.stop()
     evaluated.stop()
 

@@ -1,0 +1,69 @@
+"""What `--resume` refuses before anything starts: torn checkpoints, and configs that are not the checkpoint's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rllib_ragen.checkpoint import save_checkpoint
+from rllib_ragen.checkpoint_facts import config_differences
+from rllib_ragen.config import RunConfig
+from rllib_ragen.config_load import build_config
+from rllib_ragen.models.folder import model_folder
+from rllib_ragen.run import main
+from rllib_ragen.run_folder import RunFolder
+from tests.checkpoint_writer import state_of
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    """A run of bandit with checkpoints of iterations 2 and 4 of 4."""
+    config = build_config({"env": {"name": "bandit"}, "iterations": 4, "results_dir": str(tmp_path)})
+    made = RunFolder.create(config, "run")
+    for iteration in (2, 4):
+        state = {**state_of(iteration), "weights_seq_no": iteration}
+        state["rl_module"]["default_policy"]["llm.weight"] = np.zeros((2, 2), np.float32)
+        facts = config.model_dump(mode="json")
+        made.save_checkpoint(iteration, lambda path: save_checkpoint(path, state, {}, facts, model_folder("tiny")), 0)  # noqa: B023
+    return made
+
+
+def refused(folder: RunFolder, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["--resume", str(folder.path), "--iterations", "9"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    return said
+
+
+def test_a_config_that_was_changed_by_hand_is_refused_key_by_key(
+    folder: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder.path / "config.yaml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("lr: 0.0001", "lr: 0.5").replace("group_size: 4", "group_size: 8"), encoding="utf-8")
+    said = refused(folder, capsys)
+    assert "config.yaml and its checkpoint differ: rollout.group_size (4 in the checkpoint, 8 here); learner.lr" in said
+    assert "(0.0001 in the checkpoint, 0.5 here)" in said
+
+
+def test_a_torn_newest_checkpoint_is_named_with_what_to_delete(
+    folder: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    newest = folder.newest_checkpoint()
+    weights = newest.path / "default_policy" / "policy" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    said = refused(folder, capsys)
+    assert re.search(r"model\.safetensors' has \d+ bytes, not the \d+ that were written: it is torn", said)
+    assert f"delete {newest.path} to go on from iteration 2" in said
+
+
+def test_only_what_is_learnt_is_compared() -> None:
+    one = RunConfig(seed=1).model_dump(mode="json")
+    other = RunConfig(seed=1, iterations=7, name="x", eval={"interval": 3}, checkpoint_interval=9)
+    assert config_differences(one, other.model_dump(mode="json")) == []
+    assert config_differences(one, RunConfig(seed=2).model_dump(mode="json")) == ["seed (1 in the checkpoint, 2 here)"]
+    by_id = RunConfig(seed=1, env={"name": "ragen/Sokoban-v0"}).model_dump(mode="json")
+    assert config_differences(one, by_id) == []
