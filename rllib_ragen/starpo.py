@@ -127,9 +127,9 @@ class StarPO(Algorithm):
         self._times: dict[str, float] = {}
         self._credit = self.config.credit_section()
         self._diagnostics = self.config.diagnostics_section()
-        self._rows_of = partial(
-            credited_rows, section=self._credit, estimator=make_estimator(self._credit), learners=self.learner_group
-        )
+        self._estimator = make_estimator(self._credit)
+        how = {"section": self._credit, "estimator": self._estimator, "learners": self.learner_group}
+        self._rows_of = partial(credited_rows, **how)
         self._line_up = make_line_up(self.config)
         if self.config.shares_module:
             self.env_runner.attach(self.learner_group._learner.module)
@@ -149,9 +149,8 @@ class StarPO(Algorithm):
         self._log(self._line_up.statistics(own))
         with self._timed("diagnostics"):
             self._log(self._probe(alive))
-            measured = is_due(self._diagnostics.gradients_interval, self._progress.iteration)
-            # Before the filter: what it drops is what is to be seen.
-            self._log(gradient_metrics(self.gradients(NUM_BUCKETS, alive) if measured else None))
+            due = is_due(self._diagnostics.gradients_interval, self._progress.iteration)
+            self._log(gradient_metrics(self.gradients(NUM_BUCKETS, alive) if due else None))
 
         with self._timed("update"):
             rows = self._credited_rows(filtered)
@@ -340,10 +339,7 @@ class StarPO(Algorithm):
         return self._line_up.evaluate(play, split, num_instances)
 
     def gradients(self, num_buckets: int, batch: Sequence[Trajectory] | None = None) -> Gradients:
-        """Of a whole batch of groups, none failed; None: the next iteration's, played here. No weight or counter moves.
-
-        A game's are those of its first policy.
-        """
+        """Of a batch, none failed; None: the next iteration's, played here, uncounted. In a game of the main policy."""
         if batch is None:
             specs = self._line_up.training_specs(self._progress.next_group, self.config.num_groups)
             batch = [one for one in self._play(specs, count=False).trajectories if not one.stop_reason.failed]
