@@ -17,7 +17,7 @@ import numpy as np
 
 from rllib_ragen.config_load import save_config
 from rllib_ragen.sweep.spec import SweepSpec
-from rllib_ragen.sweep.study import SweepStudy
+from rllib_ragen.sweep.study import SweepStudy, values_of
 from rllib_ragen.sweep.table import SweepTable
 from rllib_ragen.sweep.trial import run_folder_of
 
@@ -33,7 +33,7 @@ def write_report(spec: SweepSpec, study: SweepStudy, folder: Path) -> None:
     table.write_csv(folder / "trials.csv")
     best = study.best()
     if best:
-        config = spec.config(best[0].params, spec.seeds[0])
+        config = spec.config(values_of(best[0]), spec.seeds[0])
         save_config(config, folder / "best.yaml")
     page = resources.files("rllib_ragen.sweep") / "page.html"
     template = jinja2.Environment(autoescape=True).from_string(page.read_text(encoding="utf-8"))
