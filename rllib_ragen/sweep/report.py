@@ -14,6 +14,7 @@ from typing import Any
 import jinja2
 import matplotlib
 import numpy as np
+from matplotlib.ticker import NullFormatter
 
 from rllib_ragen.config_load import save_config
 from rllib_ragen.sweep.spec import SweepSpec
@@ -45,6 +46,7 @@ def write_report(spec: SweepSpec, study: SweepStudy, folder: Path) -> None:
         spec=spec,
         table=table,
         best=[trial.number for trial in best],
+        best_values=values_of(best[0]) if best else {},
         best_yaml=(folder / "best.yaml").read_text(encoding="utf-8") if best else "",
         figures=figures,
     )
@@ -108,6 +110,9 @@ def _svg(drawn: Any) -> str:
     """A figure, or the axes of one, as SVG text for a page."""
     axes = drawn.ravel()[0] if isinstance(drawn, np.ndarray) else drawn
     figure = axes.figure if hasattr(axes, "figure") and axes.figure is not None else axes
+    for part in figure.axes:
+        # Less than a decade has so many of these labels that they hide each other.
+        part.xaxis.set_minor_formatter(NullFormatter())
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", bbox_inches="tight", metadata=dict.fromkeys(_NO_METADATA))
     _plot().close(figure)
