@@ -30,7 +30,7 @@ slow: $(STAMP)
 	$(BIN)/python -m pytest -m slow $(ARGS)
 
 browser:
-	@command -v chromium chromium-browser google-chrome || { \
+	@command -v chromium || command -v google-chrome || { \
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$sudo apt-get update && $$sudo apt-get install --yes --no-install-recommends chromium fonts-dejavu-core; } || { \
 	  echo "make: no apt here; $(BIN)/playwright install chromium, or RLLIB_RAGEN_BROWSER=/path/to/chromium" >&2; exit 2; }

@@ -121,7 +121,7 @@ def map_chart(
         axes.axvline(x_limit, color=INK, linewidth=0.8, linestyle=(0, (2, 3)))
         axes.axhline(y_limit, color=INK, linewidth=0.8, linestyle=(0, (2, 3)))
         for name, (x_at, y_at) in zip(corners, [(1, 1), (1, 0), (0, 1), (0, 0)], strict=True):
-            axes.annotate(name.replace(" ", "\n"), (0.02 + 0.96 * x_at, 0.03 + 0.94 * y_at), xycoords="axes fraction", fontsize=8.5,
+            axes.annotate(name, (0.01 + 0.98 * x_at, 0.03 + 0.94 * y_at), xycoords="axes fraction", fontsize=7.5,
                           ha="right" if x_at else "left", va="top" if y_at else "bottom", alpha=0.75)  # fmt: skip
         xs = np.concatenate([x for _, x, _ in points.values()])
         axes.set_xlim(0, max(2 * x_limit, 1.15 * float(xs.max())))
