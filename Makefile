@@ -1,6 +1,7 @@
 # make demo     train the embedded model on Sokoban
 # make test     lint, format, types, tests
 # make slow     the tests that take minutes each
+# make browser  the Chromium that the tests of the pages want, from the distribution's packages
 # Everything lives in .venv; it is filled once, and again when setup.py or requirements/ change.
 
 # First of these that runs (a version manager's shim may exist and not run).
@@ -17,7 +18,7 @@ NEEDS := setup.py requirements/cpu.txt requirements/constraints.txt $(wildcard r
 
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test lint format types slow install freeze clean
+.PHONY: demo test lint format types slow browser install freeze clean
 
 demo: $(STAMP)
 	$(BIN)/python -m rllib_ragen.run --env sokoban $(ARGS)
@@ -27,6 +28,12 @@ test: lint types
 
 slow: $(STAMP)
 	$(BIN)/python -m pytest -m slow $(ARGS)
+
+browser:
+	@command -v chromium || command -v google-chrome || { \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$sudo apt-get update && $$sudo apt-get install --yes --no-install-recommends chromium fonts-dejavu-core; } || { \
+	  echo "make: no apt here; $(BIN)/playwright install chromium, or RLLIB_RAGEN_BROWSER=/path/to/chromium" >&2; exit 2; }
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

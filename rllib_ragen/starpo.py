@@ -136,9 +136,8 @@ class StarPO(RLlibNames):
         self._log(self._line_up.statistics(own))
         with self._timed("diagnostics"):
             self._log(self._probe(alive))
-            measured = is_due(self._diagnostics.gradients_interval, self._progress.iteration)
-            # Before the filter: what it drops is what is to be seen.
-            self._log(gradient_metrics(self.gradients(NUM_BUCKETS, alive) if measured else None))
+            due = is_due(self._diagnostics.gradients_interval, self._progress.iteration)
+            self._log(gradient_metrics(self.gradients(NUM_BUCKETS, alive) if due else None))
 
         with self._timed("update"):
             rows = self._credited_rows(filtered)
@@ -349,10 +348,7 @@ class StarPO(RLlibNames):
         return self._line_up.evaluate(play, split, num_instances)
 
     def gradients(self, num_buckets: int, batch: Sequence[Trajectory] | None = None) -> Gradients:
-        """Of a whole batch of groups, none failed; None: the next iteration's, played here. No weight or counter moves.
-
-        A game's are those of its first policy.
-        """
+        """Of a batch, none failed; None: the next iteration's, played here, uncounted. In a game of the main policy."""
         if batch is None:
             specs = self._line_up.training_specs(self._progress.next_group, self.config.num_groups)
             batch = [one for one in self._play(specs, count=False).trajectories if not one.stop_reason.failed]

@@ -26,6 +26,8 @@ _NOTHING_TO_SAVE = (ExitCode.STORAGE, ExitCode.NOT_FINITE)
 
 OnEvaluation = Callable[[Sequence[Evaluation]], None]
 """Is told what was found on one split at one iteration."""
+OnSave = Callable[[SavedState], None]
+"""Is told of every checkpoint, when it is complete."""
 
 
 def run_training(
@@ -36,6 +38,7 @@ def run_training(
     interrupt: Interrupt,
     baselines: Scale | None,
     on_evaluation: OnEvaluation | None = None,
+    on_save: OnSave | None = None,
 ) -> tuple[Training, str]:
     """A whole run: build, test, train with validation and checkpoints, test, export. Ray has been started.
 
@@ -47,6 +50,7 @@ def run_training(
         interrupt: ends the run after its current step, saved but neither tested nor exported.
         baselines: floor and ceiling, for the display.
         on_evaluation: see OnEvaluation.
+        on_save: see OnSave.
 
     Returns:
         (the training as it ended, why it ended).
@@ -62,7 +66,7 @@ def run_training(
         if start:
             load(algo, start)
             display.say(f"resumed     at iteration {first}")
-        training = Training(config, algo, folder, log, display, interrupt, baselines, first, on_evaluation)
+        training = Training(config, algo, folder, log, display, interrupt, baselines, first, on_evaluation, on_save)
         try:
             if first == 0:
                 training.evaluate_all()
@@ -113,6 +117,7 @@ class Training:
         baselines: Scale | None,
         first: int = 0,
         on_evaluation: OnEvaluation | None = None,
+        on_save: OnSave | None = None,
     ) -> None:
         self.config = config
         self.iteration = first
@@ -123,6 +128,7 @@ class Training:
         self._interrupt = interrupt
         self._baselines = baselines
         self._on_evaluation = on_evaluation
+        self._on_save = on_save
         rows = log.rows()
         self.evaluations = [Evaluation.from_row(row) for row in rows if "split" in row]
         self._spent_s = max((row["time_s"] for row in rows if "time_s" in row), default=0.0)
@@ -209,8 +215,10 @@ class Training:
         if self._saved_at == self.iteration:
             return
         with waiting("a checkpoint"):
-            self._folder.save_checkpoint(self.iteration, self._save_to, self.config.keep_checkpoints)
+            path = self._folder.save_checkpoint(self.iteration, self._save_to, self.config.keep_checkpoints)
         self._saved_at = self.iteration
+        if self._on_save is not None:
+            self._on_save(SavedState(self.iteration, path))
 
     @property
     def stop_code(self) -> ExitCode:

@@ -9,6 +9,9 @@ import warnings
 import hypothesis
 import pytest
 
+from tests.report.browser import HOW
+from tests.report.browser import missing as missing_browser
+
 # Before torch is imported, here and in the processes that tests start: more threads than cores make small models slow.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # On a busy machine an example takes as long as it takes.
@@ -25,8 +28,12 @@ MISSING = [name for name in OF_RAY_DEFAULT if importlib.util.find_spec(name) is 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """A test marked `vllm` fails where vLLM is missing, or skips where the user has said that it may be.
 
-    A test marked `jobs` skips, and says so, where ray[default] is missing: `make` does not install it.
+    Tests marked `jobs` or `browser` skip, and say so, where ray[default] or a browser is missing: `make` installs
+    neither.
     """
+    if item.get_closest_marker("browser") is not None and (lacking := missing_browser()):
+        warnings.warn(f"NOT TESTED, no browser here: {item.nodeid}; {HOW}", stacklevel=1)
+        pytest.skip(f"NOT TESTED: {lacking} is not there; {HOW}")
     if item.get_closest_marker("jobs") is not None and MISSING:
         how = "pip install -c requirements/constraints.txt -e '.[jobs]'"
         warnings.warn(f"NOT TESTED, no ray[default] here: {item.nodeid}; {how}", stacklevel=1)

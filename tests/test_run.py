@@ -136,6 +136,13 @@ def test_logs_agree_with_each_other(whole: tuple[Path, str]) -> None:
     curve = board.Scalars("rollout/success")
     assert [point.step for point in curve] == [row["iteration"] for row in trained]
     assert [point.value for point in curve] == pytest.approx([row["success"] for row in trained])
+    # Where information was measured (the first iteration) figures are drawn; a trajectory is there of every iteration.
+    figures = ["regime/any_turn", "regime/first_turn", "time/of_an_iteration"]
+    assert sorted(board.Tags()["images"]) == figures
+    assert [[image.step for image in board.Images(tag)] for tag in figures] == [[1]] * 3
+    told = [event.tensor_proto.string_val[0].decode() for event in board.Tensors("trajectory/text_summary")]
+    assert len(told) == ITERATIONS
+    assert all(re.search(r"^group \d+, return .*^    <think>", text, re.MULTILINE | re.DOTALL) for text in told)
     assert yaml.safe_load((folder / "config.yaml").read_text())["rollout"]["group_size"] == 3
     assert "torch" in json.loads((folder / "versions.json").read_text())
 

@@ -97,7 +97,8 @@ def stacked_chart(x: Series, layers: dict[str, Series], unit: str) -> str:
         axes.stackplot(x, *layers.values(), labels=list(layers), colors=SERIES, alpha=0.75, linewidth=0)
         _whole_numbers(axes, "iteration")
         axes.set_ylabel(unit)
-        axes.legend(loc="best")
+        # Above: inside it would lie on a layer wherever it is.
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=len(layers), columnspacing=1.2, handlelength=1.2)
     return done()
 
 
@@ -120,7 +121,7 @@ def map_chart(
         axes.axvline(x_limit, color=INK, linewidth=0.8, linestyle=(0, (2, 3)))
         axes.axhline(y_limit, color=INK, linewidth=0.8, linestyle=(0, (2, 3)))
         for name, (x_at, y_at) in zip(corners, [(1, 1), (1, 0), (0, 1), (0, 0)], strict=True):
-            axes.annotate(name, (0.02 + 0.96 * x_at, 0.03 + 0.94 * y_at), xycoords="axes fraction", fontsize=8.5,
+            axes.annotate(name, (0.01 + 0.98 * x_at, 0.03 + 0.94 * y_at), xycoords="axes fraction", fontsize=7.5,
                           ha="right" if x_at else "left", va="top" if y_at else "bottom", alpha=0.75)  # fmt: skip
         xs = np.concatenate([x for _, x, _ in points.values()])
         axes.set_xlim(0, max(2 * x_limit, 1.15 * float(xs.max())))

@@ -8,6 +8,8 @@ from typing import Any
 
 from ray.tune import Callback
 
+from rllib_ragen.sweep.member import member_number
+
 
 class SweepLines(Callback):
     """Prints to stdout."""
@@ -35,4 +37,6 @@ class SweepLines(Callback):
 
 
 def _who(trial: Any) -> str:
-    return f"trial {trial.config['number']} seed {trial.config['seed']}"
+    if "seed" in trial.config:
+        return f"trial {trial.config['number']} seed {trial.config['seed']}"
+    return f"trial {member_number(trial.local_path)}"

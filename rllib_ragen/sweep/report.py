@@ -14,10 +14,11 @@ from typing import Any
 import jinja2
 import matplotlib
 import numpy as np
+from matplotlib.ticker import NullFormatter
 
 from rllib_ragen.config_load import save_config
 from rllib_ragen.sweep.spec import SweepSpec
-from rllib_ragen.sweep.study import SweepStudy
+from rllib_ragen.sweep.study import SweepStudy, values_of
 from rllib_ragen.sweep.table import SweepTable
 from rllib_ragen.sweep.trial import run_folder_of
 
@@ -33,7 +34,7 @@ def write_report(spec: SweepSpec, study: SweepStudy, folder: Path) -> None:
     table.write_csv(folder / "trials.csv")
     best = study.best()
     if best:
-        config = spec.config(best[0].params, spec.seeds[0])
+        config = spec.config(values_of(best[0]), spec.seeds[0])
         save_config(config, folder / "best.yaml")
     page = resources.files("rllib_ragen.sweep") / "page.html"
     template = jinja2.Environment(autoescape=True).from_string(page.read_text(encoding="utf-8"))
@@ -45,6 +46,7 @@ def write_report(spec: SweepSpec, study: SweepStudy, folder: Path) -> None:
         spec=spec,
         table=table,
         best=[trial.number for trial in best],
+        best_values=values_of(best[0]) if best else {},
         best_yaml=(folder / "best.yaml").read_text(encoding="utf-8") if best else "",
         figures=figures,
     )
@@ -108,6 +110,9 @@ def _svg(drawn: Any) -> str:
     """A figure, or the axes of one, as SVG text for a page."""
     axes = drawn.ravel()[0] if isinstance(drawn, np.ndarray) else drawn
     figure = axes.figure if hasattr(axes, "figure") and axes.figure is not None else axes
+    for part in figure.axes:
+        # Less than a decade has so many of these labels that they hide each other.
+        part.xaxis.set_minor_formatter(NullFormatter())
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", bbox_inches="tight", metadata=dict.fromkeys(_NO_METADATA))
     _plot().close(figure)

@@ -28,6 +28,12 @@ SMOKE: Tree = {
 }
 """Laid over the base config by --smoke: whether it runs, not what it finds."""
 _CHECKED_COMBINATIONS = 256
+_EXCHANGEABLE = ("learner.", "credit.", "rollout.")
+_FIXED = (
+    *("credit.estimator", "learner.lora_rank", "learner.lora_alpha", "learner.lora_targets", "learner.num_learners"),
+    *("learner.num_gpus_per_learner", "rollout.engine", "rollout.num_env_runners", "rollout.num_gpus_per_env_runner"),
+)
+"""What weights, moments and resources are made for: a run cannot go on with another value."""
 
 
 class SweepSpec(Section):
@@ -38,8 +44,11 @@ class SweepSpec(Section):
     base: dict[str, Any] = Field(default_factory=dict, description="config of every run, over its environment's preset")
     space: dict[str, Any] = Field(default_factory=dict, description="what varies: key → choice, uniform, …")
     sampler: Literal["tpe", "random", "grid", "cmaes"] = Field("tpe", description="who chooses")
-    scheduler: Literal["none", "asha", "median"] = Field("none", description="who stops hopeless runs early")
-    grace_iterations: int = Field(10, ge=1, description="iterations before a scheduler may stop a run")
+    scheduler: Literal["none", "asha", "median", "pbt", "pb2"] = Field(
+        "none", description="who stops hopeless runs early, or (pbt, pb2) lets them go on from the best ones' weights"
+    )
+    grace_iterations: int = Field(10, ge=1, description="iterations before a scheduler may stop or replace a run")
+    exchange_iterations: int = Field(10, ge=1, description="pbt, pb2: iterations between exchanges of weights")
     trials: int = Field(20, ge=1, description="configurations; of a grid at most all")
     seeds: list[int] = Field(default=[0], min_length=1, description="runs of each configuration; one trial of Optuna's")
     objectives: list[Objective] = Field(
@@ -62,6 +71,11 @@ class SweepSpec(Section):
         """The config of one run of the sweep: what its runs ask for, before any is chosen."""
         first = {name: dimension.samples()[0] for name, dimension in self.dimensions().items()}
         return self.config(first, self.seeds[0])
+
+    @property
+    def is_population(self) -> bool:
+        """Whether runs exchange weights: they are members of one population then, not trials of their own."""
+        return self.scheduler in ("pbt", "pb2")
 
     @property
     def num_trials(self) -> int:
@@ -96,8 +110,10 @@ def read_sweep(tree: Mapping[str, Any], *, smoke: bool = False) -> SweepSpec:
         raise ConfigError(sentence(error, SweepSpec)) from None
     if smoke:
         spec = spec.model_copy(update={"base": merge(spec.base, SMOKE), "trials": min(spec.trials, 2)})
-        spec.seeds, spec.grace_iterations = spec.seeds[:1], 1
+        spec.seeds, spec.grace_iterations, spec.exchange_iterations = spec.seeds[:1], 1, 1
     _check_search(spec)
+    if spec.is_population:
+        check_population(spec)
     for values in spec.combinations()[:_CHECKED_COMBINATIONS]:
         try:
             config = spec.config(values, spec.seeds[0])
@@ -131,6 +147,36 @@ def _check_search(spec: SweepSpec) -> None:
             raise ConfigError("sampler=cmaes has one objective; allowed with several: tpe, random, grid")
         if find_spec("cmaes") is None:
             raise ConfigError("sampler=cmaes needs the package cmaes (pip install cmaes)")
+
+
+def check_population(spec: SweepSpec) -> None:
+    """Raises ConfigError if the members of a population could not go on from each other's weights."""
+    who = f"scheduler={spec.scheduler}"
+    if spec.sampler != "random":
+        raise ConfigError(f"sampler={spec.sampler} with {who}, which chooses values itself; allowed: random, its start")
+    if len(spec.seeds) > 1:
+        raise ConfigError(f"seeds: {spec.seeds} with {who}, whose members have a seed each; allowed: the first one's")
+    if spec.max_concurrent is not None:
+        raise ConfigError(f"max_concurrent={spec.max_concurrent} with {who}: members take turns; allowed: null")
+    if spec.trials < 2:
+        raise ConfigError(f"trials={spec.trials} with {who}: a population has ≥ 2 members")
+    for name, dimension in spec.dimensions().items():
+        for key in dimension.keys:
+            if not key.startswith(_EXCHANGEABLE) or key in _FIXED:
+                raise ConfigError(
+                    f"space.{name}: {key} cannot change while a run goes on, as {who} does; allowed: keys of learner,"
+                    f" credit and rollout but {', '.join(_FIXED)}"
+                )
+        if spec.scheduler == "pb2" and isinstance(dimension.distribution, CategoricalDistribution):
+            raise ConfigError(f"space.{name}: scheduler=pb2 needs numbers to fit; allowed: uniform, loguniform, int")
+    if spec.scheduler == "pb2" and find_spec("sklearn") is None:
+        raise ConfigError("scheduler=pb2 needs the package scikit-learn (pip install scikit-learn)")
+    interval = spec.first_config().eval.interval
+    if interval and spec.exchange_iterations % interval:
+        raise ConfigError(
+            f"exchange_iterations={spec.exchange_iterations} with {who}: weights are exchanged after validations;"
+            f" allowed: multiples of eval.interval={interval}"
+        )
 
 
 def _told(values: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ One trial of the study is one configuration; its runs, one per seed, are in the 
 
     run:<seed>       Tune's id of the run
     result:<seed>    its objectives and why it stopped, when it is over
+    ended_with       values at its end, of a population's member
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from rllib_ragen.sweep.spec import MINIMISED, SweepSpec
 Result = dict[str, Any]
 """objectives by name, `iteration`, `stopped` ("" or why before its end), `error` ("" or what)."""
 _SPACE = "space"
+_ENDED_WITH = "ended_with"
 _SEED = 0
 
 
@@ -92,10 +94,15 @@ class SweepStudy:
         pairs = [(trial, seed) for trial in running for seed in self._spec.seeds]
         return [(trial.number, seed) for trial, seed in pairs if f"result:{seed}" not in trial.user_attrs]
 
-    def tell(self, number: int, seed: int, result: Result) -> None:
-        """One run is over; the configuration is, when all of its runs are. Telling twice changes nothing."""
+    def tell(self, number: int, seed: int, result: Result, ended_with: Mapping[str, Any] | None = None) -> None:
+        """One run is over; the configuration is, when all of its runs are. Telling twice changes nothing.
+
+        ended_with: values that the run had at last, where they are not those that it was asked with.
+        """
         if self.trial(number).state.is_finished():
             return
+        if ended_with is not None:
+            self._note(number, _ENDED_WITH, dict(ended_with))
         self._note(number, f"result:{seed}", result)
         attrs = self.trial(number).user_attrs
         results = [attrs.get(f"result:{seed}") for seed in self._spec.seeds]
@@ -132,6 +139,11 @@ class SweepStudy:
     def best(self) -> list[FrozenTrial]:
         """The best configuration; of several objectives the Pareto front."""
         return list(self.study.best_trials) if self.finished() else []
+
+
+def values_of(trial: FrozenTrial) -> dict[str, Any]:
+    """What a configuration is: what was asked for, of a population's member what it ended with."""
+    return {**trial.params, **trial.user_attrs.get(_ENDED_WITH, {})}
 
 
 def result_of(row: Mapping[str, Any], spec: SweepSpec, stopped: str = "", error: str = "") -> Result:

@@ -10,7 +10,7 @@ from typing import Any
 from optuna.trial import FrozenTrial
 
 from rllib_ragen.sweep.spec import MINIMISED, SweepSpec
-from rllib_ragen.sweep.study import SweepStudy
+from rllib_ragen.sweep.study import SweepStudy, values_of
 
 
 class SweepTable:
@@ -49,7 +49,7 @@ class SweepTable:
             for trial in (*self.trials, *self.others):
                 values: Sequence[Any] = trial.values or [""] * len(self._spec.objectives)
                 spread = [trial.user_attrs.get(f"spread:{name}", "") for name in self._spec.objectives]
-                params = [trial.params.get(name, "") for name in self.names]
+                params = [values_of(trial).get(name, "") for name in self.names]
                 writer.writerow([trial.number, trial.state.name.lower(), *values, *spread, *params, note_of(trial)])
 
     def _row(self, trial: FrozenTrial) -> list[str]:
@@ -57,7 +57,7 @@ class SweepTable:
             f"{value:.3g} ± {trial.user_attrs.get(f'spread:{name}', 0.0):.2g}"
             for name, value in zip(self._spec.objectives, trial.values or [], strict=False)
         ] or ["-"] * len(self._spec.objectives)
-        params = [trial.params.get(name, "") for name in self.names]
+        params = [values_of(trial).get(name, "") for name in self.names]
         told = [f"{value:.3g}" if isinstance(value, float) else str(value) for value in params]
         return [str(trial.number), *objectives, *told, note_of(trial)]
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rllib_ragen.config import RunConfig
 from rllib_ragen.config_load import read_yaml
+from rllib_ragen.run_folder import RunFolder, SavedState
 from rllib_ragen.sweep.spec import SweepSpec, read_sweep
 
 if TYPE_CHECKING:
     from ray.tune import PlacementGroupFactory
 
     from rllib_ragen.results import Evaluation
+    from rllib_ragen.training import OnEvaluation, OnSave
 
 SPEC_FILE = "sweep.yaml"
 RESULT_FILE = "result.json"
@@ -37,40 +39,55 @@ def play_trial(assignment: dict[str, Any]) -> None:
 
     sweep = Path(assignment["sweep"])
     path = run_folder_of(sweep, assignment["number"], assignment["seed"])
-    result = path / RESULT_FILE
-    if not result.is_file():
-        config = load_spec(sweep).config(assignment["values"], assignment["seed"])
-        config.results_dir, config.name = path.parent, path.name
-        if config.learner.torch_threads is None:
-            # A trial has the CPUs of its bundles, not the machine's.
-            config.learner.torch_threads = 1
-        final = _train(config, path, lambda numbers: tune.report({**numbers, "finished": False, "stopped": ""}))
-        partial = result.with_suffix(".part")
-        partial.write_text(json.dumps(final))
-        os.replace(partial, result)
-    tune.report(json.loads(result.read_text()))
+
+    def report(found: Sequence[Evaluation]) -> None:
+        if found[0].split == "val":
+            tune.report({**measures(found), "finished": False, "stopped": ""})
+
+    if not (path / RESULT_FILE).is_file():
+        config = run_config(sweep, assignment["values"], assignment["seed"], path)
+        saved = RunFolder(path).checkpoints()
+        finish(path, train(config, saved[-1] if saved else None, on_evaluation=report))
+    tune.report(json.loads((path / RESULT_FILE).read_text()))
 
 
-def _train(config: RunConfig, path: Path, report: Callable[[dict[str, float]], None]) -> dict[str, Any]:
-    """Trains, from the newest checkpoint if there is one; the last validation, and why it stopped if early."""
+def run_config(sweep: Path, values: Mapping[str, Any], seed: int, path: Path) -> RunConfig:
+    """The config of a run of the sweep whose folder is `path`."""
+    config = load_spec(sweep).config(values, seed)
+    config.results_dir, config.name = path.parent, path.name
+    if config.learner.torch_threads is None:
+        # A trial has the CPUs of its bundles, not the machine's.
+        config.learner.torch_threads = 1
+    return config
+
+
+def finish(path: Path, result: dict[str, Any]) -> None:
+    """Marks the run in `path` as over, at once or not at all."""
+    partial = (path / RESULT_FILE).with_suffix(".part")
+    partial.write_text(json.dumps(result))
+    os.replace(partial, path / RESULT_FILE)
+
+
+def train(
+    config: RunConfig,
+    start: SavedState | None,
+    on_evaluation: OnEvaluation | None = None,
+    on_save: OnSave | None = None,
+) -> dict[str, Any]:
+    """Trains from `start` in the run folder that the config names; the last validation, and why it stopped if early."""
     from rllib_ragen.display import Display
     from rllib_ragen.interrupt import Interrupt
     from rllib_ragen.preflight import preflight
     from rllib_ragen.results import find_baselines
-    from rllib_ragen.run_folder import RunFolder
     from rllib_ragen.training import run_training
     from rllib_ragen.watchdog import Watchdog
 
+    assert config.name is not None
+    path = config.results_dir / config.name
     preflight(config)
     folder = RunFolder.open(path) if (path / "config.yaml").is_file() else RunFolder.create(config, path.name)
-    saved = folder.checkpoints()
-
-    def on_evaluation(found: Sequence[Evaluation]) -> None:
-        if found[0].split == "val":
-            report(measures(found))
-
     with (path / "log.txt").open("a", encoding="utf-8") as log:
-        display, start = Display(log), saved[-1] if saved else None
+        display = Display(log)
         # Not entered: in a trial signals are Tune's.
         interrupt = Interrupt(display.say)
         baselines = find_baselines(config)
@@ -81,7 +98,9 @@ def _train(config: RunConfig, path: Path, report: Callable[[dict[str, float]], N
             hang_timeout_s=fault.hang_timeout_s,
             stacks=path / "hang.txt",
         ):
-            training, reason = run_training(config, folder, start, display, interrupt, baselines, on_evaluation)
+            training, reason = run_training(
+                config, folder, start, display, interrupt, baselines, on_evaluation=on_evaluation, on_save=on_save
+            )
     early = "" if training.iteration >= config.iterations else f"{reason} (iteration {training.iteration})"
     last = [one for one in training.evaluations if (one.split, one.iteration) == ("val", training.iteration)]
     return {**measures(last), "finished": True, "stopped": early}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, MedianStoppingRule
 
 from rllib_ragen.ray_start import start_ray
 from rllib_ragen.sweep.lines import SweepLines
+from rllib_ragen.sweep.member import member_name, play_member
+from rllib_ragen.sweep.population import population_options, population_scheduler, population_space
 from rllib_ragen.sweep.report import write_report
 from rllib_ragen.sweep.search import StudySearch
-from rllib_ragen.sweep.spec import SweepSpec
+from rllib_ragen.sweep.spec import MINIMISED, SweepSpec
 from rllib_ragen.sweep.study import SweepStudy
 from rllib_ragen.sweep.table import SweepTable
 from rllib_ragen.sweep.trial import play_trial, resources_of
@@ -56,32 +59,53 @@ def tune_sweep(spec: SweepSpec, folder: Path, *, resume: bool) -> int:
 
 def tuner(spec: SweepSpec, folder: Path, resume: bool) -> Any:
     """A new Tuner, or the saved one; a sweep that was killed before Tune saved anything begins again."""
-    trainable = tune.with_resources(play_trial, resources_of(spec.first_config()))
+    play = play_member if spec.is_population else play_trial
+    trainable = tune.with_resources(play, resources_of(spec.first_config()))
     state = folder / _TUNE
     if resume and tune.Tuner.can_restore(str(state)):
         return tune.Tuner.restore(str(state), trainable, resume_unfinished=True, resume_errored=False)
+    search: dict[str, Any] = {"search_alg": StudySearch(spec, folder), "num_samples": spec.num_trials * len(spec.seeds)}
+    options: dict[str, Any] = {"callbacks": []}
+    space: dict[str, Any] = {}
+    name: Callable[[Any], str] = _trial_id
+    if spec.is_population:
+        space = population_space(spec, SweepStudy(spec, folder / "study.db"), folder)
+        search, options = {}, population_options(spec, folder)
+        name = _member
+    options["callbacks"].append(SweepLines(spec.objectives))
     return tune.Tuner(
         trainable,
+        param_space=space,
         tune_config=tune.TuneConfig(
-            search_alg=StudySearch(spec, folder),
+            **search,
             scheduler=_scheduler(spec),
-            num_samples=spec.num_trials * len(spec.seeds),
             max_concurrent_trials=spec.max_concurrent,
-            trial_dirname_creator=lambda trial: str(trial.trial_id),
+            trial_dirname_creator=name,
         ),
         run_config=tune.RunConfig(
             name=_TUNE,
             storage_path=str(folder),
             failure_config=tune.FailureConfig(max_failures=spec.retries),
-            callbacks=[SweepLines(spec.objectives)],
             verbose=0,
+            **options,
         ),
     )
 
 
+def _trial_id(trial: Any) -> str:
+    return str(trial.trial_id)
+
+
+def _member(trial: Any) -> str:
+    return member_name(trial.config["number"])
+
+
 def _scheduler(spec: SweepSpec) -> Any:
     objective = spec.objectives[0]
-    common = {"time_attr": "iteration", "metric": objective, "mode": "min" if objective == "reply_tokens" else "max"}
+    mode = "min" if objective in MINIMISED else "max"
+    if spec.is_population:
+        return population_scheduler(spec, mode)
+    common = {"time_attr": "iteration", "metric": objective, "mode": mode}
     if spec.scheduler == "asha":
         iterations = spec.first_config().iterations
         return ASHAScheduler(**common, grace_period=spec.grace_iterations, max_t=iterations + 1, reduction_factor=3)

@@ -1,0 +1,114 @@
+"""Population-based training: hopeless runs go on from the best ones' checkpoints, with values near theirs.
+
+Tune's schedulers: `pbt` (Jaderberg et al. 2017, 1711.09846) resamples values or moves them by a fifth, `pb2`
+(Parker-Holder et al. 2020, 2002.02518) fits a Gaussian process to what values have brought so far. Members are the
+study's configurations; a member's folder is an ordinary run folder that says in exchanges.jsonl whose weights it took.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from ray import tune
+from ray.tune import Callback
+from ray.tune.schedulers import PopulationBasedTraining
+from ray.tune.schedulers.pb2 import PB2
+
+from rllib_ragen.sweep.member import member_name, member_number
+from rllib_ragen.sweep.spec import SweepSpec
+from rllib_ragen.sweep.study import SweepStudy, result_of
+
+_KEPT = 4
+"""Checkpoints of a member that Tune keeps: an older one may still be on its way to another member."""
+
+
+def population_space(spec: SweepSpec, study: SweepStudy, folder: Path) -> dict[str, Any]:
+    """Tune's parameter space: the members, each with its start."""
+    while study.num_asked < spec.num_trials:
+        number = study.ask().number
+        study.assign(number, spec.seeds[0], member_name(number))
+    starts = [study.trial(number).params for number in range(spec.num_trials)]
+    # Two keys that belong together: grid_search would combine them, so one of them looks the other up.
+    return {
+        "sweep": str(folder),
+        "number": tune.grid_search(list(range(spec.num_trials))),
+        "values": tune.sample_from(lambda config: dict(starts[config["number"]])),
+    }
+
+
+def population_options(spec: SweepSpec, folder: Path) -> dict[str, Any]:
+    """What `tune.RunConfig` is to know more than of other sweeps."""
+    return {
+        "stop": {"finished": 1},
+        "checkpoint_config": tune.CheckpointConfig(num_to_keep=_KEPT),
+        "callbacks": [MemberNotes(spec, folder)],
+    }
+
+
+def population_scheduler(spec: SweepSpec, mode: str) -> PopulationBasedTraining:
+    """Exchanges weights after every `exchange_iterations`, from `grace_iterations` on."""
+    common = {
+        "time_attr": "iteration",
+        "metric": spec.objectives[0],
+        "mode": mode,
+        "perturbation_interval": spec.exchange_iterations,
+        "custom_explore_fn": _Inside(spec),
+    }
+    distributions = {name: dimension.distribution for name, dimension in spec.dimensions().items()}
+    if spec.scheduler == "pb2":
+        bounds = {name: [found.low, found.high] for name, found in distributions.items()}  # type: ignore[attr-defined]
+        return PB2(**common, hyperparam_bounds={"values": bounds})
+    mutations = {name: _domain(distribution) for name, distribution in distributions.items()}
+    return PopulationBasedTraining(
+        **common, burn_in_period=spec.grace_iterations, hyperparam_mutations={"values": mutations}
+    )
+
+
+class MemberNotes(Callback):
+    """Tells the study what became of members: Tune lets no searcher run beside these schedulers."""
+
+    def __init__(self, spec: SweepSpec, folder: Path) -> None:
+        self._spec, self._folder = spec, folder
+
+    def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+        """A member is done."""
+        self._tell(trial, str(trial.last_result.get("stopped", "")), "")
+
+    def on_trial_error(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+        """A member has failed for good."""
+        self._tell(trial, "", "crashed; see its log")
+
+    def _tell(self, trial: Any, stopped: str, error: str) -> None:
+        number = member_number(trial.local_path)
+        # Opened here: Tune pickles this object.
+        study = SweepStudy(self._spec, self._folder / "study.db")
+        result = result_of(trial.last_result, self._spec, stopped, error)
+        study.tell(number, self._spec.seeds[0], result, ended_with=trial.config["values"])
+
+
+class _Inside:
+    """Puts values that a step has carried out of their range back to its end."""
+
+    def __init__(self, spec: SweepSpec) -> None:
+        self._spec = spec
+
+    def __call__(self, config: dict[str, Any]) -> dict[str, Any]:
+        values = dict(config["values"])
+        for name, dimension in self._spec.dimensions().items():
+            found = dimension.distribution
+            if isinstance(found, (FloatDistribution, IntDistribution)):
+                values[name] = min(max(values[name], found.low), found.high)
+            if isinstance(found, IntDistribution):
+                values[name] = round(values[name])
+        return {**config, "values": values}
+
+
+def _domain(found: Any) -> Any:
+    if isinstance(found, CategoricalDistribution):
+        return list(found.choices)
+    if isinstance(found, IntDistribution):
+        draw = tune.lograndint if found.log else tune.randint
+        return draw(found.low, found.high + 1)
+    return (tune.loguniform if found.log else tune.uniform)(found.low, found.high)

@@ -1,0 +1,62 @@
+"""TensorBoard beside the curves: regimes and times as figures, trajectories as text that nobody can break out of."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rllib_ragen.board import Board, as_text, regime_figure, time_figure
+
+HOSTILE = (
+    "<script>alert(1)</script>\n# heading\n\u2028[link](http://example.invalid)\n```\n![](http://example.invalid/x)"
+)
+
+
+def rows(count: int = 5) -> list[dict[str, Any]]:
+    measured = {"conditional_entropy_token": 0.3, "information_share": 0.7, "regime": 1.0}
+    found: list[dict[str, Any]] = []
+    for i in range(1, count + 1):
+        row = {"iteration": i, "time_rollout_s": 2.0, "time_update_s": 1.0, "time_diagnostics_s": 0.5}
+        due = {f"{sample}_{name}": value for sample in ("first_turn", "any_turn") for name, value in measured.items()}
+        found.append({**row, **(due if i % 2 else dict.fromkeys(due))})
+    return found
+
+
+def test_a_run_is_a_picture_text_and_curves(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    board = Board(tmp_path, None)
+    board.curves(3, {"rollout/success": 0.5, "rollout/nothing": None})
+    board.figures(3, rows())
+    turn = {"prompt": "#P#", "reply": HOSTILE, "reward": 1.0}
+    board.sample(3, {"group_id": "7", "return": 1.0, "stop_reason": "goal", "turns": [turn]})
+    board.close()
+    seen = EventAccumulator(str(tmp_path))
+    seen.Reload()
+    assert seen.Tags()["scalars"] == ["rollout/success"]
+    assert sorted(seen.Tags()["images"]) == ["regime/any_turn", "regime/first_turn", "time/of_an_iteration"]
+    image = seen.Images("time/of_an_iteration")[0]
+    assert image.encoded_image_string.startswith(b"\x89PNG") and image.width > 300
+    assert seen.Tags()["tensors"] == ["trajectory/text_summary"]
+
+
+def test_every_line_of_a_reply_is_code() -> None:
+    turn = {"prompt": HOSTILE, "reply": HOSTILE, "reward": -1.0}
+    text = as_text({"group_id": "7", "return": -1.0, "stop_reason": "max_turns", "turns": [turn]})
+    plain = [line for line in text.splitlines() if line and not line.startswith("    ")]
+    assert plain == ["group 7, return -1, max_turns", "turn 1, reward -1", "reply"]
+    assert not re.search("^[^ ].*<script", text, re.MULTILINE)
+
+
+def test_figures_show_what_was_measured() -> None:
+    (axes,) = regime_figure(rows(), "first_turn").axes
+    (points,) = axes.collections
+    np.testing.assert_allclose(points.get_offsets(), [[0.3, 0.7]] * 3)
+    assert axes.get_legend().get_texts()[0].get_text() == "diverse reasoning"
+    (axes,) = time_figure(rows()).axes
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["rollout", "update", "diagnostics", "sync"]
+    assert axes.get_ylim()[1] == pytest.approx(3.5, rel=0.1)
