@@ -50,7 +50,7 @@ def test_of_several_policies_one_must_be_named(tmp_path: Path) -> None:
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is no model; allowed: tiny, a transformers folder, a run folder"):
         find_model(str(tmp_path), 8)
-    with pytest.raises(ConfigError, match="tiny: rollout.max_context_tokens=1000000 is more than the model's length"):
+    with pytest.raises(ConfigError, match=r"tiny: rollout\.max_context_tokens=1000000 is more than the model's length"):
         find_model("tiny", 1_000_000)
 
 
@@ -81,7 +81,8 @@ def test_a_conversation_goes_on_and_a_full_context_makes_it_speechless() -> None
             break
     context = player._contexts[place].token_ids
     told = player._chat.tokenizer.decode(context)
-    assert len(context) <= 120 + 40 and 2 <= told.count("Your card: Jack") == len(said)
+    # What made the context full is the last prompt, or the last reply: then there was no further prompt.
+    assert len(said) > 2 and told.count("Your card: Jack") in (len(said), len(said) - 1)
     assert all(said[:-1]) and said[-1] == "" and not parse_reply(said[-1]).well_formed
     assert player.answers() == []
     player.forget(place)

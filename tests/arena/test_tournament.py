@@ -10,6 +10,7 @@ import pytest
 from envs.games import game_names, make_game
 from envs.games.baselines import MATCHES
 from envs.games.players import PLAYERS, STRONGEST
+from envs.splits import Split
 from rllib_ragen.tournament import main
 from tests.envs.games.installed import installed_games
 
@@ -63,5 +64,5 @@ def test_the_strongest_scripts_are_players_of_their_games() -> None:
     for name in set(STRONGEST) & set(installed_games()):
         assert STRONGEST[name] in {player for player, _ in MATCHES[name]}
         game = make_game(name)
-        game.reset(0, "train", 0)  # type: ignore[arg-type]
+        game.reset(0, Split.TRAIN, 0)
         assert PLAYERS[STRONGEST[name]](game, game.to_move[0])
