@@ -9,24 +9,27 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envs.games.env import TextGameEnv
 from envs.games.limits import GameLimits
-from envs.games.players import PLAYERS, STRONGEST
+from envs.games.players import PLAYERS
 from envs.games.registry import game_names, make_game
-from rllib_ragen.cli import Parser
-from rllib_ragen.config import EMBEDDED_MODEL
+from rllib_ragen.arena.players import ReplyLimits, ScriptedPlayer, TablePlayer
+from rllib_ragen.cli import key_table, make_parser, positive, read_layers
+from rllib_ragen.config import EMBEDDED_MODEL, RunConfig
 from rllib_ragen.config_checks import ConfigError
-from rllib_ragen.config_load import parse_assignments
+from rllib_ragen.config_load import build_config, flatten, merge, preset
+from rllib_ragen.game_names import game_name
+from rllib_ragen.models.folder import check_model_folder
 from rllib_ragen.run import BAD_INPUT
+from rllib_ragen.task_names import best_script, model_folder_of
 
 if TYPE_CHECKING:
     from rllib_ragen.arena.elo import Rating
     from rllib_ragen.arena.matches import Record
-    from rllib_ragen.arena.players import ReplyLimits, TablePlayer
     from rllib_ragen.arena.sources import ModelSource
 
 RANDOM = "uniform"
@@ -40,23 +43,37 @@ _PIPE_WIDTH = 150
 class Plan:
     """What is to be played."""
 
-    env: str
-    task: dict[str, Any]
-    limits: GameLimits
-    replies: ReplyLimits
+    game: str
+    config: RunConfig
     models: list[ModelSource]
     scripts: list[str]
     plays: int
-    seed: int
+    temperature: float
+
+    @property
+    def limits(self) -> GameLimits:
+        """How replies are read."""
+        return self.config.game_limits()
+
+    @property
+    def replies(self) -> ReplyLimits:
+        """How replies are sampled."""
+        rollout = self.config.rollout
+        return ReplyLimits(
+            rollout.max_reply_tokens, rollout.max_context_tokens, self.temperature, rollout.top_p, rollout.top_k
+        )
 
     def make_env(self) -> TextGameEnv:
         """A table."""
-        return TextGameEnv(make_game(self.env, **self.task), self.limits)
+        return TextGameEnv(make_game(self.game, **self.config.env.task), self.limits)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; its exit code: 0 done, 2 bad input."""
     options = parse(arguments)
+    if options.keys:
+        print(key_table())
+        return 0
     try:
         plan = make_plan(options)
         if options.out.exists() and not options.force:
@@ -73,26 +90,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
-    parser = Parser(
-        prog="python -m rllib_ragen.tournament",
-        description="Every two of the models and scripted players play in both seats; prints results, ratings and, in "
-        "small games, exploitability.",
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=28, width=140),
-        allow_abbrev=False,
+    parser = make_parser(
+        "tournament",
+        "Every two of the models and scripted players play a game in both seats; prints results, ratings and, in small "
+        "games, exploitability.",
+        ("--env", "--seed"),
     )
     add = parser.add_argument
     add("models", metavar="CHECKPOINT", nargs="*", help="tiny, a model, run or checkpoint folder, or CHECKPOINT/POLICY")
-    add("--env", metavar="WORD", help=f"the game: {', '.join(game_names())} [as the first model's run]")
-    add("--plays", metavar="N", type=_positive, default=100, help="games of each pair in each order of seats [100]")
-    add("--seed", metavar="N", type=int, default=0, help="decides starts, luck and sampling [0]")
-    add(
-        "--scripts",
-        metavar="WORD",
-        nargs="*",
-        help=f"scripted players: {', '.join(PLAYERS)} [uniform and the best one]",
-    )
-    add("--set", metavar="K=V", nargs="+", action="extend", default=[], dest="assignments",
-        help="settings, as env.task.rounds=3, env.think=false, rollout.max_reply_tokens=200")  # fmt: skip
+    add("--plays", metavar="N", type=positive, default=100, help="games of each pair in each order of seats [100]")
+    add("--scripts", metavar="WORD", nargs="*", help="scripted players beside uniform [the best one of the game]")
     add("--greedy", action="store_true", help="the models' likeliest replies instead of sampled ones")
     add(
         "--out",
@@ -106,44 +113,54 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def make_plan(options: argparse.Namespace) -> Plan:
-    """Settings are those of the run that the first model comes from, if it played this game; `--set` wins.
+    """Settings are those of the run that the first model comes from, if that played this game; the options win.
 
     Raises:
         ConfigError: whatever is wrong, in one sentence.
-        ValueError: likewise, of a game's setting.
     """
-    from rllib_ragen.arena.players import ReplyLimits
+    from rllib_ragen.arena.sources import find_models
 
-    given = parse_assignments(options.assignments)
-    models = _models(options.models, 1)
-    run = (models[0].settings or {}) if models else {}
-    env = options.env or run.get("env", {}).get("name")
-    if env not in game_names():
-        raise ConfigError(f"--env is {env!r}; allowed: {', '.join(game_names())}")
-    if run.get("env", {}).get("name") != env:
-        run = {}
-    _only(given, ("env", "rollout"), "--set")
-    settings = {part: {**run.get(part, {}), **given.get(part, {})} for part in ("env", "rollout")}
-    replies = _pick(ReplyLimits, settings["rollout"], given.get("rollout", {}), "rollout")
-    if options.greedy:
-        replies["temperature"] = 0.0
-    limits = _limits(settings["env"], run.get("multi_agent", {}), given.get("env", {}), options.models)
-    scripts = [RANDOM, STRONGEST.get(env, RANDOM)] if options.scripts is None else [RANDOM, *options.scripts]
-    if unknown := [name for name in scripts if name not in PLAYERS]:
+    given = merge(*read_layers(options))
+    models = find_models(options.models)
+    run = models[0].config if models else None
+    saved = None if run is None else build_config(run)
+    asked = flatten(given).get("env.name") or (saved.env.name if saved else None)
+    game = game_name(str(asked))
+    if game is None:
+        raise ConfigError(f"env.name is {asked!r}; allowed here are games: {', '.join(game_names())}")
+    path = {"model": {"path": options.models[0] if models else EMBEDDED_MODEL}}
+    if saved is not None and saved.env.name == game:
+        # Whether prompts are brief follows from the model's name, which is another one from now on.
+        config = build_config(saved.model_dump(), {"env": {"prompt_style": saved.prompt_style}}, given, path)
+    else:
+        config = build_config(preset(game), given, path)
+    if models and config.rollout.engine == "vllm":
+        raise ConfigError("rollout.engine=vllm: models play here with the hf engine; allowed: auto, hf")
+    try:
+        seats = make_game(game, **config.env.task).seats
+        if len(seats) != 2:
+            raise ConfigError(f"env.name: {game} has {len(seats)} seats here; tournaments are for two")
+        return Plan(game, config, [_ready(one, config) for one in models], _scripts(options, game), options.plays,
+                    0.0 if options.greedy else config.rollout.temperature)  # fmt: skip
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _scripts(options: argparse.Namespace, game: str) -> list[str]:
+    best = best_script(game)
+    asked: list[str] = ([best] if best else []) if options.scripts is None else options.scripts
+    if unknown := [name for name in asked if name not in PLAYERS]:
         raise ConfigError(f"--scripts: there is no player {unknown[0]!r}; allowed: {', '.join(PLAYERS)}")
-    reply_limits = ReplyLimits(**replies)
-    plan = Plan(
-        env=env,
-        task=settings["env"].get("task", {}),
-        limits=limits,
-        replies=reply_limits,
-        models=_models(options.models, reply_limits.max_context_tokens),
-        scripts=list(dict.fromkeys(scripts)),
-        plays=options.plays,
-        seed=options.seed,
-    )
-    plan.make_env()
-    return plan
+    return list(dict.fromkeys([RANDOM, *asked]))
+
+
+def _ready(source: ModelSource, config: RunConfig) -> ModelSource:
+    """The source, checked; `tiny` as the small model of the game."""
+    if source.name == EMBEDDED_MODEL:
+        tiny = config.model_copy(update={"model": config.model.model_copy(update={"path": EMBEDDED_MODEL})})
+        source = replace(source, folder=model_folder_of(tiny))
+    check_model_folder(str(source.folder), config.rollout.max_context_tokens)
+    return source
 
 
 def hold(plan: Plan) -> dict[str, Any]:
@@ -164,13 +181,13 @@ def hold(plan: Plan) -> dict[str, Any]:
     game = plan.make_env().game
     players = _players(plan)
     names = [player.name for player in players]
-    fixtures = round_robin(names, game, plan.plays, plan.seed)
-    console.print(f"{plan.env}: {len(names)} players, {len(fixtures)} games", markup=False)
+    fixtures = round_robin(names, game, plan.plays, plan.config.seed)
+    console.print(f"{plan.game}: {len(names)} players, {len(fixtures)} games", markup=False)
     records = play_all(fixtures, players, plan.make_env, _progress(len(fixtures)))
     results = seat_results(records, game)
     models = [source.name for source in plan.models]
-    leaks = {name: scripts_exploited(plan.env, PLAYERS[name]) for name in plan.scripts}
-    leaks |= {name: exploited(records, game, plan.env, name) for name in models}
+    leaks = {name: scripts_exploited(plan.game, PLAYERS[name]) for name in plan.scripts}
+    leaks |= {name: exploited(records, game, plan.game, name) for name in models}
     print_results(console, results, models or names)
     found: dict[str, Rating] = {}
     if not game.cooperative:
@@ -189,61 +206,25 @@ def hold(plan: Plan) -> dict[str, Any]:
 def _report(plan: Plan, records: Sequence[Record], found: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "format": _FORMAT,
-        "env": plan.env,
-        "task": plan.task,
+        "game": plan.game,
+        "task": plan.config.env.task,
         "limits": asdict(plan.limits),
         "replies": asdict(plan.replies),
         "plays": plan.plays,
-        "seed": plan.seed,
+        "seed": plan.config.seed,
         "games": len(records),
         "models": {source.name: str(source.adapter or source.folder) for source in plan.models},
         **found,
     }
 
 
-def _models(given: Sequence[str], max_context_tokens: int) -> list[ModelSource]:
-    if not given:
-        return []
-    from rllib_ragen.arena.sources import find_models
-
-    return find_models(given, max_context_tokens)
-
-
 def _players(plan: Plan) -> list[TablePlayer]:
-    from rllib_ragen.arena.players import ScriptedPlayer
-
     scripts: list[TablePlayer] = [ScriptedPlayer(name, PLAYERS[name], think=plan.limits.think) for name in plan.scripts]
     if not plan.models:
         return scripts
     from rllib_ragen.arena.model_player import ModelPlayer
 
     return [*(ModelPlayer.load(source, plan.replies) for source in plan.models), *scripts]
-
-
-def _limits(
-    env: Mapping[str, Any], table: Mapping[str, Any], given: Mapping[str, Any], models: Sequence[str]
-) -> GameLimits:
-    """GameLimits of a run's sections `env` and `multi_agent`; `env.format_penalty` is what an illegal move costs."""
-    known = {field.name for field in fields(GameLimits)}
-    _only(given, (*sorted(known), "task", "format_penalty"), "env")
-    taken = {key: value for key, value in {**table, **env}.items() if key in known}
-    if "format_penalty" in env:
-        taken["illegal_reward"] = env["format_penalty"]
-    if taken.get("prompt_style", "auto") == "auto":
-        taken["prompt_style"] = "brief" if models and all(name == EMBEDDED_MODEL for name in models) else "full"
-    return GameLimits(**taken)
-
-
-def _pick(kind: type[Any], settings: Mapping[str, Any], given: Mapping[str, Any], section: str) -> dict[str, Any]:
-    known = [field.name for field in fields(kind)]
-    _only(given, known, section)
-    return {key: settings[key] for key in known if key in settings}
-
-
-def _only(given: Mapping[str, Any], allowed: Sequence[str], where: str) -> None:
-    for key in given:
-        if key not in allowed:
-            raise ConfigError(f"{where} has no setting {key!r}; allowed: {', '.join(allowed)}")
 
 
 def _progress(total: int) -> Any:
@@ -255,12 +236,6 @@ def _progress(total: int) -> Any:
             print(f"\r{done}/{total} games", end="" if done < total else "\n", file=sys.stderr, flush=True)
 
     return told
-
-
-def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be an integer ≥ 1, got {text!r}")
-    return int(text)
 
 
 if __name__ == "__main__":

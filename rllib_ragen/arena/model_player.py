@@ -72,6 +72,8 @@ class ModelPlayer(TablePlayer):
             max_tokens=min(room, self._limits.max_reply_tokens),
             stop_token_ids=self._chat.stop_token_ids,
             temperature=self._limits.temperature,
+            top_p=self._limits.top_p,
+            top_k=self._limits.top_k,
             seed=question.seed,
         )
         self._engine.add(self._keys[place], context.token_ids, sampling)

@@ -42,6 +42,8 @@ class ReplyLimits:
     max_context_tokens: int = 1024
     temperature: float = 1.0
     """0: the likeliest token always."""
+    top_p: float = 1.0
+    top_k: int = 0
 
 
 class TablePlayer(ABC):

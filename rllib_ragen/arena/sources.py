@@ -1,20 +1,20 @@
-"""What a command line calls a model: where its weights are, what they are called in tables, how they were trained."""
+"""What a command line calls a model: where its weights are, what they are called in tables, and of which run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rllib_ragen.checkpoint import STATE_FILE, read_facts
+from rllib_ragen.checkpoint_facts import STATE_FILE, read_facts
 from rllib_ragen.config import EMBEDDED_MODEL
 from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import read_yaml
-from rllib_ragen.models.folder import check_model_folder, model_folder
+from rllib_ragen.models.folder import model_folder
 from rllib_ragen.run_folder import RunFolder
 
-_PARENTS = 5
+_DEFAULT_POLICY = "default_policy"
 
 
 @dataclass(frozen=True)
@@ -26,100 +26,79 @@ class ModelSource:
     """A transformers folder."""
     adapter: Path | None = None
     """A peft folder on top of it."""
-    settings: dict[str, Any] | None = None
-    """config.yaml of the run that it comes from."""
+    config: dict[str, Any] | None = None
+    """Of the run that it comes from."""
 
 
-def find_model(given: str, max_context_tokens: int) -> ModelSource:
+def find_models(given: Sequence[str]) -> list[ModelSource]:
+    """The models, each with a name of its own.
+
+    Raises:
+        ConfigError: see `find_model`, or the same model twice.
+    """
+    found = [find_model(one) for one in given]
+    for index, one in enumerate(found):
+        if any((other.folder, other.adapter) == (one.folder, one.adapter) for other in found[:index]):
+            raise ConfigError(f"{given[index]!r} is named twice")
+    names = [one.name for one in found]
+    return [one if names.count(one.name) == 1 else replace(one, name=given[i]) for i, one in enumerate(found)]
+
+
+def find_model(given: str) -> ModelSource:
     """The model that `given` names: tiny, a transformers folder, a run folder (its newest checkpoint), a checkpoint, or
     one of the policies in a checkpoint.
 
     Raises:
-        ConfigError: there is none, a checkpoint with several policies of which none is named, or a model that takes
-            fewer than `max_context_tokens`.
+        ConfigError: there is none, or a checkpoint with several policies of which none is named.
     """
     path = Path(given)
-    if given == EMBEDDED_MODEL or (path / "config.json").is_file():
-        return _checked(
-            ModelSource(_label(path), model_folder(given), settings=_run_settings(path)), max_context_tokens
+    if given == EMBEDDED_MODEL:
+        return ModelSource(given, model_folder(given))
+    if (path / "config.json").is_file():
+        saved = path.resolve().parent / "config.yaml"
+        return ModelSource(
+            path.resolve().name, path.resolve(), config=dict(read_yaml(saved)) if saved.is_file() else None
         )
     if (path / "config.yaml").is_file():
         path = RunFolder.open(path).newest_checkpoint().path
+    path = path.resolve()
     if (path / STATE_FILE).is_file():
-        path = path / _only_policy(path)
+        return _policy(path, None)
     if (path.parent / STATE_FILE).is_file():
-        return _checked(_policy(path), max_context_tokens)
+        return _policy(path.parent, path.name)
     raise ConfigError(
         f"{given!r} is no model; allowed: {EMBEDDED_MODEL}, a transformers folder, a run folder, a checkpoint, or a "
         "policy in a checkpoint"
     )
 
 
-def find_models(given: Sequence[str], max_context_tokens: int) -> list[ModelSource]:
-    """The models, each with a name of its own.
-
-    Raises:
-        ConfigError: see `find_model`, or the same model twice.
-    """
-    found = [find_model(one, max_context_tokens) for one in given]
-    for index, one in enumerate(found):
-        if any((other.folder, other.adapter) == (one.folder, one.adapter) for other in found[:index]):
-            raise ConfigError(f"{given[index]!r} is named twice")
-    names = [one.name for one in found]
-    return [
-        one if names.count(one.name) == 1 else ModelSource(given[i], one.folder, one.adapter, one.settings)
-        for i, one in enumerate(found)
-    ]
-
-
-def _only_policy(checkpoint: Path) -> str:
+def _policy(checkpoint: Path, policy: str | None) -> ModelSource:
+    """A policy of a checkpoint; the one that learns if none is named."""
     try:
-        modules: list[str] = read_facts(checkpoint)["modules"]
+        facts = read_facts(checkpoint)
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    if len(modules) != 1:
-        raise ConfigError(
-            f"{checkpoint} holds the policies {', '.join(modules)}: name one, as {checkpoint / modules[0]}"
-        )
-    return modules[0]
+    held: list[str] = facts["modules"]
+    # In a league the others are earlier copies of it.
+    only = held[0] if len(held) == 1 else _DEFAULT_POLICY if _DEFAULT_POLICY in held else None
+    chosen = policy or only
+    if chosen is None:
+        raise ConfigError(f"{checkpoint} holds the policies {', '.join(held)}: name one, as {checkpoint / held[0]}")
+    if chosen not in held:
+        raise ConfigError(f"the checkpoint {checkpoint} has no policy {chosen!r}; it has {', '.join(held)}")
+    name = _label(checkpoint) if chosen == only else f"{_label(checkpoint)}/{chosen}"
+    own = checkpoint / chosen
+    if not facts["adapter_base"]:
+        return ModelSource(name, own / "policy", config=facts["config"])
+    from rllib_ragen.adapter_folder import weights_fingerprint
+
+    base = Path(facts["adapter_base"]["folder"])
+    if not base.is_dir() or weights_fingerprint(base) != facts["adapter_base"]["fingerprint"]:
+        raise ConfigError(f"{own}: the model of its adapters is not (or no longer) in {str(base)!r}")
+    return ModelSource(name, base, own / "adapter", facts["config"])
 
 
-def _policy(path: Path) -> ModelSource:
-    facts = read_facts(path.parent)
-    several = len(facts["modules"]) > 1
-    name = f"{_label(path.parent)}/{path.name}" if several else _label(path.parent)
-    settings = _run_settings(path)
-    if (path / "adapter").is_dir():
-        from rllib_ragen.adapter_folder import weights_fingerprint
-
-        base = Path(facts["adapter_base"]["folder"])
-        if not base.is_dir() or weights_fingerprint(base) != facts["adapter_base"]["fingerprint"]:
-            raise ConfigError(f"{path}: the model of its adapters is not (or no longer) in {str(base)!r}")
-        return ModelSource(name, base, path / "adapter", settings)
-    if not (path / "policy").is_dir():
-        raise ConfigError(
-            f"the checkpoint {path.parent} has no policy {path.name!r}; it has {', '.join(facts['modules'])}"
-        )
-    return ModelSource(name, path / "policy", settings=settings)
-
-
-def _checked(source: ModelSource, max_context_tokens: int) -> ModelSource:
-    try:
-        check_model_folder(str(source.folder), max_context_tokens)
-    except ValueError as error:
-        raise ConfigError(f"{source.name}: {error}") from None
-    return source
-
-
-def _label(path: Path) -> str:
+def _label(checkpoint: Path) -> str:
     """`run/iteration_000010` of a checkpoint in a run, else the folder's name."""
-    path = path if str(path) == EMBEDDED_MODEL else path.resolve()
-    return f"{path.parents[1].name}/{path.name}" if path.parent.name == "checkpoints" else path.name
-
-
-def _run_settings(path: Path) -> dict[str, Any] | None:
-    """config.yaml of the run folder that `path` lies in."""
-    for folder in [path, *path.resolve().parents][:_PARENTS]:
-        if (folder / "config.yaml").is_file():
-            return dict(read_yaml(folder / "config.yaml"))
-    return None
+    in_run = checkpoint.parent.name == "checkpoints"
+    return f"{checkpoint.parents[1].name}/{checkpoint.name}" if in_run else checkpoint.name

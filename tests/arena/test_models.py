@@ -26,32 +26,37 @@ BRIEF = {"prompt_style": "brief"}
 
 def test_models_are_found_by_run_checkpoint_policy_and_folder(tmp_path: Path) -> None:
     older, newer = run_with_checkpoints(tmp_path / "run", (3, 10), config={"env": {"name": "kuhn_poker"}})
-    assert find_model("tiny", 8).folder == TINY and find_model("tiny", 8).settings is None
-    assert find_model(str(TINY), 8).name == TINY.name
+    assert find_model("tiny").folder == TINY and find_model("tiny").config is None
+    assert find_model(str(TINY)).name == TINY.name
     for given in (tmp_path / "run", newer, newer / "default_policy"):
-        found = find_model(str(given), 8)
+        found = find_model(str(given))
         assert (found.name, found.folder) == ("run/iteration_000010", newer / "default_policy" / "policy")
-        assert found.settings == {"env": {"name": "kuhn_poker"}}
-    names = [source.name for source in find_models([str(older), str(newer), "tiny"], 8)]
+        assert found.config is not None and found.config["env"]["name"] == "kuhn_poker"
+    names = [source.name for source in find_models([str(older), str(newer), "tiny"])]
     assert names == ["run/iteration_000003", "run/iteration_000010", "tiny"]
     with pytest.raises(ConfigError, match="is named twice"):
-        find_models([str(newer), str(tmp_path / "run")], 8)
+        find_models([str(newer), str(tmp_path / "run")])
 
 
 def test_of_several_policies_one_must_be_named(tmp_path: Path) -> None:
     (path,) = run_with_checkpoints(tmp_path / "run", (1,), policies=("buyer", "seller"))
+    (league,) = run_with_checkpoints(tmp_path / "league", (1,), policies=("default_policy", "league_0"))
+    assert find_model(str(league)).name == "league/iteration_000001"
+    assert find_model(str(league / "league_0")).name == "league/iteration_000001/league_0"
     with pytest.raises(ConfigError, match=r"holds the policies buyer, seller: name one, as .*buyer"):
-        find_model(str(path), 8)
-    assert find_model(str(path / "seller"), 8).name == "run/iteration_000001/seller"
+        find_model(str(path))
+    assert find_model(str(path / "seller")).name == "run/iteration_000001/seller"
     with pytest.raises(ConfigError, match="has no policy 'lender'; it has buyer, seller"):
-        find_model(str(path / "lender"), 8)
+        find_model(str(path / "lender"))
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is no model; allowed: tiny, a transformers folder, a run folder"):
-        find_model(str(tmp_path), 8)
-    with pytest.raises(ConfigError, match=r"tiny: rollout\.max_context_tokens=1000000 is more than the model's length"):
-        find_model("tiny", 1_000_000)
+        find_model(str(tmp_path))
+    (path,) = run_with_checkpoints(tmp_path / "run", (1,))
+    (path / "default_policy" / "policy" / "config.json").unlink()
+    with pytest.raises(ConfigError, match=r"config\.json"):
+        find_model(str(path))
 
 
 def test_a_model_plays_the_same_whatever_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +66,7 @@ def test_a_model_plays_the_same_whatever_the_batch(monkeypatch: pytest.MonkeyPat
     for tables in (1, 128):
         monkeypatch.setattr(matches, "MAX_TABLES", tables)
         players = [
-            ModelPlayer.load(find_model("tiny", 8), limits),
+            ModelPlayer.load(find_model("tiny"), limits),
             ScriptedPlayer("uniform", PLAYERS["uniform"], think=True),
         ]
         found.append(play_all(fixtures, players, lambda: make_text_game("kuhn_poker", None, BRIEF)))
@@ -69,7 +74,7 @@ def test_a_model_plays_the_same_whatever_the_batch(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_conversation_goes_on_and_a_full_context_makes_it_speechless() -> None:
-    player = ModelPlayer.load(find_model("tiny", 8), ReplyLimits(max_reply_tokens=8, max_context_tokens=120))
+    player = ModelPlayer.load(find_model("tiny"), ReplyLimits(max_reply_tokens=8, max_context_tokens=120))
     game, place = make_game("kuhn_poker"), Place(0, "player_0")
     said = []
     for turn in range(20):
@@ -91,13 +96,15 @@ def test_a_conversation_goes_on_and_a_full_context_makes_it_speechless() -> None
 
 def test_the_command_rates_checkpoints_and_writes_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = {
-        "env": {"name": "kuhn_poker", "format_penalty": -0.5, "prompt_style": "brief", "max_actions": 3},
+        "env": {"name": "kuhn_poker", "format_penalty": -0.5, "prompt_style": "brief"},
         "multi_agent": {"illegal_move": "penalty", "mode": "self_play"},
         "rollout": {"max_reply_tokens": 8, "num_groups": 3},
     }
     first, second = run_with_checkpoints(tmp_path / "run", (1, 2), config=config)
     out = tmp_path / "found.json"
     words = [str(first), str(second), "--plays", "3", "--out", str(out)]
+    assert main([*words, "--set", "rollout.max_context_tokens=1000000"]) == 2
+    assert "rollout.max_context_tokens=1000000 is more than the model's length" in capsys.readouterr().err
     assert main(words) == 0
     shown, found = capsys.readouterr().out, json.loads(out.read_text())
     assert "kuhn_poker: 4 players, 36 games" in shown and "Elo, uniform = 1000" in shown
