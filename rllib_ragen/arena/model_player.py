@@ -42,7 +42,7 @@ class ModelPlayer(TablePlayer):
         """Loads the model, on the GPU if there is one.
 
         Raises:
-            ConfigError: the folder has no usable chat template.
+            ValueError: the folder has no usable chat template.
         """
         model = AutoModelForCausalLM.from_pretrained(
             source.folder, dtype=torch.float32, use_safetensors=True, local_files_only=True, trust_remote_code=False
@@ -51,7 +51,8 @@ class ModelPlayer(TablePlayer):
             from peft import PeftModel
 
             model = PeftModel.from_pretrained(model, source.adapter, local_files_only=True).merge_and_unload()
-        model = model.to("cuda" if torch.cuda.is_available() else "cpu")
+        if torch.cuda.is_available():
+            model.cuda()
         return cls(source.name, model, ChatFormat.from_folder(source.folder), limits)
 
     def ask(self, question: Question) -> None:

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
+from transformers import AutoModelForCausalLM
 
 from envs.games import make_game, make_text_game
 from envs.games.players import PLAYERS
@@ -15,8 +17,14 @@ from rllib_ragen.arena.matches import Record, play_all, round_robin
 from rllib_ragen.arena.model_player import ModelPlayer
 from rllib_ragen.arena.players import Place, Question, ReplyLimits, ScriptedPlayer
 from rllib_ragen.arena.sources import find_model, find_models
+from rllib_ragen.checkpoint import save_checkpoint
 from rllib_ragen.config_checks import ConfigError
+from rllib_ragen.config_load import build_config
 from rllib_ragen.models.folder import model_folder
+from rllib_ragen.models.llm_module import LLM
+from rllib_ragen.models.lora import add_adapters, is_adapter
+from rllib_ragen.models.lora_settings import LoraSettings
+from rllib_ragen.models.wire import from_wire, to_wire
 from rllib_ragen.tournament import main
 from tests.arena.checkpoints import run_with_checkpoints
 
@@ -119,3 +127,28 @@ def test_the_command_rates_checkpoints_and_writes_json(tmp_path: Path, capsys: p
     assert len(results) == 24 and all(one["games"] == 3 for one in results.values())
     assert found["exploitability"]["kuhn_equilibrium"]["nash_conv"] == 0
     assert main(words) == 2 and "exists already; give --force" in capsys.readouterr().err
+
+
+def test_adapters_of_a_checkpoint_are_merged_into_their_model(tmp_path: Path) -> None:
+    """The loaded weights are W + alpha/rank · B A of the checkpoint's adapters."""
+    settings = LoraSettings(rank=2, alpha=6.0, targets=["q_proj"])
+    llm = AutoModelForCausalLM.from_pretrained(TINY)
+    add_adapters(llm, settings)
+    state = {LLM + name: to_wire(tensor.normal_()) for name, tensor in llm.state_dict().items() if is_adapter(name)}
+    learner = {"weights_seq_no": 1, "rl_module": {"default_policy": state}, "optimizer": {}, "skipped_in_a_row": {}}
+    path = tmp_path / "iteration_000001"
+    save_checkpoint(path, learner, {}, build_config({}).model_dump(mode="json"), TINY, lora=settings)
+    source = find_model(str(path))
+    assert (source.name, source.folder, source.adapter) == (
+        "iteration_000001",
+        TINY.resolve(),
+        path / "default_policy" / "adapter",
+    )
+    loaded = ModelPlayer.load(source, ReplyLimits())._engine.model.state_dict()
+    before = AutoModelForCausalLM.from_pretrained(TINY).state_dict()
+    layer = next(name for name in before if name.endswith("q_proj.weight"))
+    part = {name.split(".lora_")[1][0]: array for name, array in state.items() if layer[:-7] in name}
+    expected = before[layer] + 3.0 * from_wire(part["B"]) @ from_wire(part["A"])
+    assert torch.allclose(loaded[layer], expected, atol=1e-5) and not torch.equal(loaded[layer], before[layer])
+    other = next(name for name in before if name.endswith("k_proj.weight"))
+    assert torch.equal(loaded[other], before[other])
