@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rllib_ragen import evaluate, gradients, play, run
+from rllib_ragen import evaluate, gradients, play, run, tournament
 from rllib_ragen.cli import read_layers
 from rllib_ragen.config_load import algorithm_preset, build_config, flatten, preset
 from rllib_ragen.sweep.__main__ import parse as parse_sweep
@@ -22,7 +22,7 @@ TOP = Path(__file__).parents[1]
 PACKAGES = ("envs", "rllib_ragen")
 SOURCES = sorted(path for package in PACKAGES for path in (TOP / package).rglob("*.py"))
 PAGES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
-COMMANDS = "run|evaluate|gradients|play|sweep"
+COMMANDS = "run|evaluate|gradients|play|sweep|tournament"
 HEAVY = {"ray", "torch", "transformers", "vllm"}
 UPPER = {
     "rllib_ragen/rollout": ("rllib_ragen.credit", "rllib_ragen.learner", "rllib_ragen.starpo", "rllib_ragen.run"),
@@ -89,7 +89,7 @@ def test_nothing_unpickles_evaluates_or_trusts_code() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("command", ["run", "evaluate", "gradients", "play"])
+@pytest.mark.parametrize("command", ["run", "evaluate", "gradients", "play", "tournament"])
 def test_help_is_there_before_ray_and_torch_are(command: str) -> None:
     code = (
         f"import sys; from rllib_ragen.{command} import main\n"
@@ -123,7 +123,8 @@ def test_commands_in_the_pages_are_understood(page: str, line: str) -> None:
         parse_sweep(words[1:])
         return
     modules = {
-        f"rllib_ragen.{module.__name__.rsplit('.', 1)[1]}": module for module in (run, evaluate, gradients, play)
+        f"rllib_ragen.{module.__name__.rsplit('.', 1)[1]}": module
+        for module in (run, evaluate, gradients, play, tournament)
     }
     options = modules[words[0]].parse(words[1:])
     flags, assignments = read_layers(options)

@@ -32,6 +32,7 @@ class Bargaining(OpenSpielGame):
             raise ValueError(f"max_turns must be ≥ 2, got {max_turns}")
         super().__init__(f"bargaining(max_turns={max_turns})")
         self.max_turns = max_turns
+        self._keeps: dict[int, str] = {}
 
     def rules(self) -> str:
         """The game in words."""
@@ -101,8 +102,9 @@ class Bargaining(OpenSpielGame):
     def _action_name(self, index: int, action: int) -> str:
         if action == self._state.agree_action():
             return self.AGREE
-        child = self._state.child(action)
-        return _keep(tuple(child.offers()[-1].quantities))
+        if action not in self._keeps:  # the same in every game
+            self._keeps[action] = _keep(tuple(self._state.child(action).offers()[-1].quantities))
+        return self._keeps[action]
 
 
 def worth(items: tuple[int, ...], values: tuple[int, ...]) -> int:

@@ -12,7 +12,7 @@ from envs.games.matrix import MatrixGame
 from envs.games.scripted import greedy_chess, haggler, hinter, pathfinder
 from envs.games.tic_tac_toe import TicTacToe
 
-__all__ = ["PLAYERS", "STRONGEST", "Chances", "Player", "choose", "uniform"]
+__all__ = ["PLAYERS", "Chances", "Player", "choose", "uniform"]
 
 _THIRD = Fraction(1, 3)
 _VALUES: dict[str, int] = {}
@@ -75,17 +75,6 @@ PLAYERS: dict[str, Player] = {
     "haggler": haggler,
     "hinter": hinter,
 }
-STRONGEST = {
-    "tic_tac_toe": "minimax",
-    "connect_four": "tactician",
-    "kuhn_poker": "kuhn_equilibrium",
-    "prisoners_dilemma": "tit_for_tat",
-    "frozen_lake_pair": "pathfinder",
-    "chess": "greedy_chess",
-    "bargaining": "haggler",
-    "hanabi": "hinter",
-}
-"""The best scripted player of each game that has one better than uniform."""
 
 
 def _value(game: BoardGame) -> int:

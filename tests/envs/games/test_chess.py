@@ -70,7 +70,7 @@ def test_both_notations_are_understood_and_name_the_same_move() -> None:
 
 def test_openings_are_split_by_content() -> None:
     game = make_game("chess", opening_moves=4)
-    keys = {}
+    keys: dict[Split, set[str]] = {}
     for split in Split:
         keys[split] = set()
         for seed in range(30):

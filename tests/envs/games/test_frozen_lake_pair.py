@@ -34,11 +34,11 @@ def test_both_win_when_both_stand_on_the_goal_and_who_arrived_waits() -> None:
     game = started()
     assert play(game, "Up Down") == {A: 0.0, B: 0.0}
     play(game, "Right Right")
-    assert game.cells == ((0, 1), (1, 2)) and game.to_move == (A,)
+    assert game.cells == ((0, 1), (1, 2)) and list(game.to_move) == [A]
     play(game, "Down")
-    assert game.to_move == (A,) and game.outcome(A) is game.outcome(B) is None
+    assert list(game.to_move) == [A] and game.outcome(A) is game.outcome(B) is None
     assert play(game, "Right") == {A: 1.0, B: 1.0}
-    assert game.outcome(A) is game.outcome(B) is Outcome.WIN and game.success(A) and game.to_move == ()
+    assert game.outcome(A) is game.outcome(B) is Outcome.WIN and game.success(A) and not game.to_move
 
 
 def test_players_block_each_other() -> None:
@@ -79,7 +79,7 @@ def test_two_pathfinders_always_arrive() -> None:
 
 def test_maps_are_split_by_content_and_bad_settings_refused() -> None:
     game = make_game("frozen_lake_pair")
-    keys = {split: set() for split in Split}
+    keys: dict[Split, set[str]] = {split: set() for split in Split}
     for split in Split:
         for seed in range(50):
             game.reset(seed, split, 0)

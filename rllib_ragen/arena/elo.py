@@ -1,0 +1,99 @@
+"""Elo ratings of players who have met: the maximum of the Bradley-Terry likelihood, with confidence intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+ANCHOR_ELO = 1000.0
+_PER_NAT = 400 / math.log(10)
+_Z = 1.959964
+_MAX_STEPS = 200
+_MAX_STEP = 1.0
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Rating:
+    """A player's strength. Of two players 400 apart, the better one scores 10 to 1."""
+
+    elo: float
+    low: float
+    high: float
+    """Ends of the 95 % interval of the difference to the anchor; the anchor's own has no width."""
+
+
+def elo_ratings(
+    points: Mapping[tuple[str, str], float], anchor: str, *, anchor_elo: float = ANCHOR_ELO, prior_draws: float = 1.0
+) -> dict[str, Rating]:
+    """Ratings under P(a beats b) = 1 / (1 + 10^((b − a)/400)), a draw as half a win of each.
+
+    The interval is the normal one, from the curvature of the likelihood at its maximum. Draws make it too wide rather
+    than too narrow.
+
+    Args:
+        points: of every ordered pair (a, b) that has met, what a scored against b: wins + draws / 2.
+        anchor: the player whose rating is `anchor_elo`.
+        prior_draws: drawn games added to each pair that has met, so that who has won every game gets a finite rating;
+            0: none, the plain maximum.
+
+    Raises:
+        ValueError: the anchor has not played, or ratings are not determined: somebody is not linked to the anchor by
+            games, or (without prior) has won all of its games or lost them all.
+    """
+    names = sorted({name for pair in points for name in pair}, key=lambda name: (name != anchor, name))
+    if not names or names[0] != anchor:
+        raise ValueError(f"the anchor {anchor!r} has played no game")
+    index = {name: i for i, name in enumerate(names)}
+    scored: Array = np.zeros((len(names), len(names)))
+    for (one, other), value in points.items():
+        scored[index[one], index[other]] += value
+    met = scored + scored.T > 0
+    scored = scored + met * prior_draws / 2
+    _check_determined(scored, names)
+    strengths, covariance = _maximum(scored)
+    ratings = {}
+    for name, i in index.items():
+        elo, half = anchor_elo + _PER_NAT * strengths[i], _Z * _PER_NAT * math.sqrt(covariance[i, i])
+        ratings[name] = Rating(float(elo), float(elo - half), float(elo + half))
+    return ratings
+
+
+def _maximum(scored: Array) -> tuple[Array, Array]:
+    """(strengths in nats, the first 0; their covariance), by Newton's method: the likelihood is concave."""
+    count = len(scored)
+    games = scored + scored.T
+    strengths: Array = np.zeros(count)
+    for _ in range(_MAX_STEPS):
+        expected = 1 / (1 + np.exp(strengths[None, :] - strengths[:, None]))
+        gradient = (scored - games * expected).sum(axis=1)[1:]
+        weights = games * expected * (1 - expected)
+        information = (np.diag(weights.sum(axis=1)) - weights)[1:, 1:]
+        step = np.linalg.solve(information, gradient)
+        strengths[1:] += np.clip(step, -_MAX_STEP, _MAX_STEP)
+        if np.abs(step).max(initial=0.0) < 1e-10:
+            break
+    covariance: Array = np.zeros((count, count))
+    covariance[1:, 1:] = np.linalg.inv(information)
+    return strengths, covariance
+
+
+def _check_determined(scored: Array, names: list[str]) -> None:
+    """Ratings are finite and unique if points lead from each player to each other (Ford, 1957)."""
+    for direction in (scored, scored.T):
+        reached, frontier = {0}, [0]
+        while frontier:
+            here = frontier.pop()
+            new = [there for there in np.flatnonzero(direction[here] > 0).tolist() if there not in reached]
+            reached.update(new)
+            frontier += new
+        for i, name in enumerate(names):
+            if i not in reached:
+                raise ValueError(
+                    f"the rating of {name!r} is not determined: it is not linked to {names[0]!r} by games in which both"
+                    " sides scored"
+                )

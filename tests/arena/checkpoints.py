@@ -1,0 +1,38 @@
+"""Checkpoints as a run leaves them, of the embedded model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from safetensors import safe_open
+
+from rllib_ragen.checkpoint import save_checkpoint
+from rllib_ragen.config import EMBEDDED_MODEL
+from rllib_ragen.config_load import build_config
+from rllib_ragen.models.folder import model_folder
+from rllib_ragen.models.llm_module import LLM
+from rllib_ragen.models.wire import to_wire
+
+
+def run_with_checkpoints(
+    folder: Path, iterations: tuple[int, ...], policies: tuple[str, ...] = ("default_policy",), config: Any = None
+) -> list[Path]:
+    """A run folder with its config and checkpoints → these; nothing has been learnt."""
+    source = model_folder(EMBEDDED_MODEL)
+    with safe_open(source / "model.safetensors", framework="pt") as file:
+        weights = {LLM + name: to_wire(file.get_tensor(name)) for name in list(file.keys())}
+    folder.mkdir(parents=True)
+    full = build_config(config or {}).model_dump(mode="json")
+    (folder / "config.yaml").write_text(yaml.safe_dump(full))
+    paths = [folder / "checkpoints" / f"iteration_{number:06d}" for number in iterations]
+    for path in paths:
+        state = {
+            "weights_seq_no": 1,
+            "rl_module": dict.fromkeys(policies, weights),
+            "optimizer": {},
+            "skipped_in_a_row": {},
+        }
+        save_checkpoint(path, state, {}, full, source)
+    return paths

@@ -1,0 +1,153 @@
+"""Matches: who meets whom, conversations per seat, what is counted; the result does not depend on the batching."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from envs.games import TextGame, make_game, make_text_game
+from envs.games.baselines import game_baselines
+from envs.games.players import PLAYERS
+from rllib_ragen.arena import matches
+from rllib_ragen.arena.matches import Fixture, Record, play_all, round_robin
+from rllib_ragen.arena.players import Place, Question, ScriptedPlayer, TablePlayer
+from rllib_ragen.arena.standings import exploited, ratings, scripts_exploited, seat_results
+from tests.envs.games.sweepstake import Sweepstake
+
+A, B = "player_0", "player_1"
+
+
+def scripted(*names: str) -> list[TablePlayer]:
+    return [ScriptedPlayer(name, PLAYERS[name], think=True) for name in names]
+
+
+def played(env: str, names: tuple[str, ...], plays: int, **limits: Any) -> tuple[TextGame, list[Record]]:
+    game = make_game(env)
+    fixtures = round_robin(names, game, plays, seed=0)
+    return game, play_all(fixtures, scripted(*names), lambda: make_text_game(env, None, limits))
+
+
+def test_every_two_meet_in_both_orders_on_the_same_instances() -> None:
+    fixtures = round_robin(["x", "y", "z"], make_game("kuhn_poker"), plays=3, seed=1)
+    orders = [fixture.players for fixture in fixtures]
+    assert orders[::3] == [("x", "y"), ("y", "x"), ("x", "z"), ("z", "x"), ("y", "z"), ("z", "y")]
+    starts = {(fixture.env_seed, fixture.outcome_seed) for fixture in fixtures}
+    assert len(starts) == 3 and len({fixture.sampling_seed for fixture in fixtures}) == len(fixtures) == 18
+
+
+def test_in_a_cooperative_game_each_also_plays_with_itself() -> None:
+    fixtures = round_robin(["x", "y"], make_game("frozen_lake_pair"), plays=1, seed=0)
+    assert [fixture.players for fixture in fixtures] == [("x", "x"), ("x", "y"), ("y", "x"), ("y", "y")]
+
+
+def test_games_for_three_and_single_players_are_refused() -> None:
+    with pytest.raises(ValueError, match="Sweepstake has 3 seats; matches are for two"):
+        round_robin(["x", "y"], Sweepstake(), plays=1, seed=0)
+    with pytest.raises(ValueError, match="matches need two players"):
+        round_robin(["x"], make_game("kuhn_poker"), plays=1, seed=0)
+
+
+def test_counts_and_returns_agree_with_the_exact_ones() -> None:
+    game, records = played("kuhn_poker", ("kuhn_equilibrium", "uniform"), plays=500)
+    exact = {(match.player, match.seat): match for match in game_baselines("kuhn_poker") if match.opponent == "uniform"}
+    for one in seat_results(records, game):
+        assert (one.games, one.wins + one.losses, one.draws, one.cut_off, one.valid) == (500, 500, 0, 0, 1.0)
+        if one.player == "kuhn_equilibrium":
+            expected = exact["kuhn_equilibrium", one.seat]
+            assert one.return_mean == pytest.approx(expected.returned, abs=4 * one.return_error)
+            assert one.wins / 500 == pytest.approx(expected.win, abs=4 * 0.5 / 500**0.5)
+            assert one.return_error == pytest.approx(1.4 / 500**0.5, rel=0.2)
+
+
+def test_minimax_is_rated_above_random_and_never_loses() -> None:
+    game, records = played("tic_tac_toe", ("minimax", "uniform"), plays=30)
+    results = seat_results(records, game)
+    assert all(one.losses == 0 and one.wins > 15 for one in results if one.player == "minimax")
+    found = ratings(results, "uniform")
+    assert found["uniform"].elo == 1000 and found["minimax"].low > 1200
+
+
+def test_a_script_is_exploited_exactly_and_by_its_moves_about_as_much() -> None:
+    game, records = played("kuhn_poker", ("kuhn_equilibrium", "uniform"), plays=600)
+    exact = scripts_exploited("kuhn_poker", PLAYERS["uniform"])
+    by_moves = exploited(records, game, "kuhn_poker", "uniform")
+    assert exact is not None and by_moves is not None
+    assert exact.exploitability == pytest.approx(11 / 24) and (exact.seen, exact.decisions) == (12, 0)
+    assert by_moves.exploitability == pytest.approx(11 / 24, abs=0.1) and by_moves.situations == 12
+    assert exploited([], make_game("tic_tac_toe"), "tic_tac_toe", "uniform") is None
+
+
+@pytest.mark.parametrize(("env", "other"), [("prisoners_dilemma", "tit_for_tat"), ("kuhn_poker", "kuhn_equilibrium")])
+def test_the_result_does_not_depend_on_the_number_of_tables(
+    env: str, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for tables in (1, 7, 128):
+        monkeypatch.setattr(matches, "MAX_TABLES", tables)
+        found.append(played(env, ("uniform", other), plays=5)[1])
+    assert found[0] == found[1] == found[2]
+
+
+class Mute(TablePlayer):
+    """Says nothing, and notes what it is told."""
+
+    name = "mute"
+
+    def __init__(self) -> None:
+        self.told: list[Question] = []
+        self.forgotten: list[Place] = []
+        self._asked: list[Place] = []
+
+    def ask(self, question: Question) -> None:
+        self.told.append(question)
+        self._asked.append(question.place)
+
+    def answers(self) -> list[tuple[Place, str]]:
+        asked, self._asked = self._asked, []
+        return [(place, "") for place in asked]
+
+    def forget(self, place: Place) -> None:
+        self.forgotten.append(place)
+
+
+def against_mute(rule: str) -> tuple[Mute, Record]:
+    mute, fixture = Mute(), Fixture(("mute", "uniform"), 0, 0, 0)
+    env = make_text_game("kuhn_poker", None, {"illegal_move": rule})
+    (record,) = play_all([fixture], [mute, *scripted("uniform")], lambda: env)
+    return mute, record
+
+
+def test_a_player_who_names_no_move_has_one_drawn_for_it_or_loses() -> None:
+    mute, record = against_mute("penalty")
+    assert all(move.action and not move.valid for move in record.moves if move.seat == A)
+    assert record.returns[A] <= 2 - 0.1 * len(mute.told)
+    mute, record = against_mute("forfeit")
+    assert record.outcomes == {A: "loss", B: "win"} and record.returns == {A: -2.0, B: 2.0}
+    assert [move.action for move in record.moves] == [""]
+    mute, record = against_mute("retry")
+    assert len(mute.told) == 3 and record.outcomes[A] == "loss"
+    assert mute.told[0].prompt.startswith("Turn 1\nYou play first") and "Kuhn poker" in mute.told[0].system
+    assert "no legal action, try again (1 left)" in mute.told[1].prompt
+    assert len({question.seed for question in mute.told}) == 3 and mute.forgotten == [Place(0, A)]
+
+
+def test_games_that_are_cut_off_count_for_nobody() -> None:
+    game, records = played("tic_tac_toe", ("minimax", "uniform"), 2, max_turns=1)
+    for one in seat_results(records, game):
+        assert (one.games, one.cut_off, one.wins, one.draws, one.losses) == (2, 2, 0, 0, 0)
+    with pytest.raises(ValueError, match="is not determined"):
+        ratings(seat_results(records, game), "uniform")
+
+
+def test_means_and_errors_by_hand() -> None:
+    fixture = Fixture(("x", "y"), 0, 0, 0)
+    records = [
+        Record(fixture, {A: outcome, B: ""}, {A: returned, B: 0.0}, {A: returned > 1, B: False})
+        for outcome, returned in (("win", 2.0), ("draw", 0.0), ("loss", -2.0), ("", 4.0))
+    ]
+    first = seat_results(records, make_game("kuhn_poker"))[0]
+    assert (first.player, first.seat, first.opponent) == ("x", A, "y")
+    assert (first.wins, first.draws, first.losses, first.cut_off, first.success) == (1, 1, 1, 1, 0.5)
+    assert first.return_mean == 1.0 and first.return_error == pytest.approx(np.std([2, 0, -2, 4], ddof=1) / 2)
