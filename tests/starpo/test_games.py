@@ -1,0 +1,185 @@
+"""Games train end to end: every mode learns what it should, resumes exactly, and refuses what it cannot do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rllib_ragen.bad_input import ConfigError
+from rllib_ragen.starpo import StarPO
+from rllib_ragen.starpo_config import StarPOConfig
+from tests.starpo.build import largest_difference, metrics_of
+
+LEARNER = "default_policy"
+
+
+def game_config(model: Path, game: str = "kuhn_poker", **games: Any) -> StarPOConfig:
+    """Two deals played twice, short replies of a random model."""
+    return (
+        StarPOConfig()
+        .environment(game, env_config={"limits": {"prompt_style": "brief", "max_turns": 2}})
+        .llm(model=str(model))
+        .rollout(engine="hf", max_reply_tokens=6, max_context_tokens=256)
+        .training(num_groups=4, group_size=2, lr=1e-3, estimator="rae", torch_threads=1)
+        .diagnostics(diagnostics_interval=0)
+        .games(**games)
+    )
+
+
+def all_weights(algo: StarPO) -> dict[str, torch.Tensor]:
+    module = algo.learner_group._learner.module
+    return {
+        f"{name}/{key}": tensor.detach().clone()
+        for name in sorted(module.keys())
+        for key, tensor in module[name].state_dict().items()
+    }
+
+
+def of(weights: dict[str, torch.Tensor], policy: str) -> dict[str, torch.Tensor]:
+    return {key.split("/", 1)[1]: tensor for key, tensor in weights.items() if key.startswith(f"{policy}/")}
+
+
+MODES: dict[str, dict[str, Any]] = {
+    "self_play": {},
+    "per_role": {"play_mode": "per_role"},
+    "league": {"play_mode": "league", "league_size": 2, "league_win_rate": None, "league_interval": 2},
+    "against": {"play_mode": "against", "opponent": "kuhn_equilibrium"},
+}
+
+
+@pytest.mark.usefixtures("local_ray")
+@pytest.mark.parametrize("mode", MODES)
+def test_a_resumed_game_goes_on_as_if_it_had_never_stopped(model: Path, tmp_path: Path, mode: str) -> None:
+    """Bit for bit: every module, the baselines of the roles, and who is in the league since when."""
+    whole = game_config(model, **MODES[mode]).build_algo()
+    start = all_weights(whole)
+    expected = [metrics_of(whole.train()) for _ in range(3)]
+    end = all_weights(whole)
+    first = game_config(model, **MODES[mode]).build_algo()
+    got = [metrics_of(first.train()) for _ in range(2)]
+    first.save_checkpoint(str(tmp_path))
+    second = game_config(model, **MODES[mode]).build_algo()
+    second.load_checkpoint(str(tmp_path))
+    got.append(metrics_of(second.train()))
+    assert str(got) == str(expected)
+    assert largest_difference(all_weights(second), end) == 0.0
+    _check_mode(mode, whole, start, end)
+    for algo in (whole, first, second):
+        algo.stop()
+
+
+def _check_mode(mode: str, algo: StarPO, start: dict[str, torch.Tensor], end: dict[str, torch.Tensor]) -> None:
+    """Whose trajectories there are, and whose weights moved."""
+    played = {(t.module_id, t.agent_id) for t in algo.last_trajectories()}
+    seats = {"player_0", "player_1"}
+    moved = {name for name in algo.config.module_ids() if largest_difference(of(start, name), of(end, name)) > 0}
+    if mode == "self_play":
+        assert played == {(LEARNER, seat) for seat in seats} and moved == {LEARNER}
+    elif mode == "per_role":
+        assert played == {(seat, seat) for seat in seats} and moved == seats
+    elif mode == "against":
+        # In turn from group to group; the script leaves no trajectory.
+        assert played == {(LEARNER, seat) for seat in seats} and moved == {LEARNER}
+        assert len(algo.last_trajectories()) == 8
+    else:
+        # The second place was taken after iteration 2, by what the policy was then: not by what it has become.
+        assert moved == {LEARNER, "league_1"}
+        assert largest_difference(of(end, "league_0"), of(start, "league_0")) == 0.0
+        assert largest_difference(of(end, "league_1"), of(end, LEARNER)) > 0.0
+        assert {m for m, _ in played} <= {LEARNER, "league_0", "league_1"} and len(played) >= 4
+        advantages = algo.last_advantages()
+        for trajectory, own in zip(algo.last_trajectories(), advantages, strict=True):
+            assert (own is None) == (trajectory.module_id != LEARNER)
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_groups_are_those_of_a_policy_a_role_and_a_game_seed(model: Path) -> None:
+    algo = game_config(model).build_algo()
+    algo.train()
+    groups: dict[str, set[tuple[str, str, int]]] = {}
+    for t in algo.last_trajectories():
+        groups.setdefault(t.group_id, set()).add((t.module_id, t.agent_id, t.env_seed))
+    assert len(groups) == 8 and all(len(same) == 1 for same in groups.values())
+    evaluated = algo.evaluate_split("val", 6, greedy=False)
+    for seat in ("player_0", "player_1"):
+        for opponent in ("uniform", "kuhn_equilibrium"):
+            shares = [evaluated[f"{outcome}_rate_{seat}_vs_{opponent}"] for outcome in ("win", "draw", "loss")]
+            assert sum(shares) == pytest.approx(1.0)
+            assert -2.3 <= evaluated[f"return_{seat}_vs_{opponent}"] <= 2.0
+    assert evaluated["num_instances"] == 6.0
+    assert metrics_of({"starpo": evaluated}) == metrics_of({"starpo": algo.evaluate_split("val", 6, greedy=False)})
+    algo.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("local_ray")
+def test_remote_runners_get_every_policys_weights(model: Path) -> None:
+    config = game_config(model, **MODES["per_role"]).env_runners(num_env_runners=1)
+    algo = config.build_algo()
+    algo.train()
+    own = all_weights(algo)
+    (theirs,) = algo.env_runner_group.foreach_env_runner(
+        lambda runner: {m: {n: t.clone() for n, t in e.model.state_dict().items()} for m, e in runner.engines.items()},
+        local_env_runner=False,
+    )
+    for policy, weights in theirs.items():
+        plain = {key.removeprefix("llm."): tensor for key, tensor in of(own, policy).items()}
+        assert largest_difference({n: weights[n] for n in plain}, plain) == 0.0
+    algo.stop()
+
+
+@pytest.mark.parametrize(
+    ("games", "message"),
+    [
+        ({"play_mode": "duel"}, r"multi_agent\.mode: must be one of self_play, per_role, league, against, or null"),
+        ({"opponent": "unifrom"}, r"multi_agent\.opponent: unknown 'unifrom'; did you mean uniform"),
+        (
+            {"play_mode": "against", "opponent": "minimax"},
+            r"multi_agent\.opponent=minimax cannot play Kuhn poker; allowed: uniform, kuhn_equilibrium",
+        ),
+        ({"league_size": 0}, r"multi_agent\.league_size: must be an integer ≥ 1"),
+    ],
+)
+def test_nonsense_in_games_is_refused(model: Path, games: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        game_config(model, **games).validate()
+
+
+def test_what_only_games_have_is_refused_elsewhere(model: Path) -> None:
+    with pytest.raises(ConfigError, match=r"multi_agent\.mode=self_play with env\.name=bandit, which has one agent"):
+        game_config(model, play_mode="self_play").environment("bandit", env_config={}).validate()
+    with pytest.raises(ConfigError, match=r"env\.max_actions=3 with env\.name=kuhn_poker: a reply in a game"):
+        game_config(model).environment("kuhn_poker", env_config={"limits": {"max_actions": 3}}).validate()
+    with pytest.raises(ConfigError, match="dynamic_sampling_rounds"):
+        game_config(model).credit(dynamic_sampling_rounds=1).validate()
+
+
+def test_several_policies_on_vllm_are_refused_with_the_reason(model: Path) -> None:
+    config = game_config(model, play_mode="per_role").rollout(engine="vllm").env_runners(num_env_runners=1)
+    with pytest.raises(ValueError, match="one vLLM engine, which takes its device's memory for one policy"):
+        config.validate()
+
+
+def test_policies_and_mappings_that_do_not_fit_are_refused(model: Path) -> None:
+    def mapped(policy: str) -> StarPOConfig:
+        return game_config(model).multi_agent(
+            policies={"a", "b"}, policy_mapping_fn=lambda agent, episode, **kwargs: policy, policies_to_train=["a"]
+        )
+
+    mapped("a").validate()
+    mapped("script:uniform").validate()
+    with pytest.raises(ConfigError, match="seat 'player_0' of kuhn_poker is mapped to 'c'; allowed: a, b"):
+        mapped("c").validate()
+    with pytest.raises(ValueError, match="no scripted player 'unifrom'"):
+        mapped("script:unifrom").validate()
+    with pytest.raises(ConfigError, match=r"policy_mapping_fn=…\): say which policy plays which agent"):
+        game_config(model).multi_agent(policies={"a"}).validate()
+
+
+@pytest.mark.parametrize("name", ["tictactoe", "TicTacToe", "tic-tac-toe", "ragen/TicTacToe-v0", "tic_tac_toe"])
+def test_a_game_is_known_however_it_is_written(name: str) -> None:
+    config = StarPOConfig().environment(name)
+    assert config.game() == "tic_tac_toe" and config.to_run_config().env.name == "tic_tac_toe"
