@@ -67,25 +67,23 @@ def find_baselines(config: RunConfig) -> Scale | None:
         return None
 
 
+def scale_values(baselines: Scale | None) -> dict[str, float]:
+    """What success rates are read against, by name, in [0, 1]; empty for a task that cannot tell."""
+    if baselines is None:
+        return {}
+    if isinstance(baselines, Baselines):
+        return {"random": baselines.random, "best blind plan": baselines.blind, "best possible": baselines.best}
+    scripted = {} if baselines.scripted is None else dict([baselines.scripted])
+    best = {} if baselines.best is None else {"best possible": baselines.best}
+    return {"random": baselines.random, **scripted, **best}
+
+
 def scale_line(baselines: Scale | None) -> str:
     """`random 6.6 %, best blind plan 9.4 %, best possible 97.3 %`."""
     if baselines is None:
         return "no baselines: this task has no solver"
-    if isinstance(baselines, GameScale):
-        return _game_line(baselines)
-    return (
-        f"random {percent(baselines.random)}, best blind plan {percent(baselines.blind)},"
-        f" best possible {percent(baselines.best)}"
-    )
-
-
-def _game_line(scale: GameScale) -> str:
-    words = [f"random {percent(scale.random)}"]
-    if scale.scripted is not None:
-        words.append(f"{scale.scripted[0]} {percent(scale.scripted[1])}")
-    if scale.best is not None:
-        words.append(f"best possible {percent(scale.best)}")
-    return f"{', '.join(words)}, all against random"
+    line = ", ".join(f"{name} {percent(value)}" for name, value in scale_values(baselines).items())
+    return f"{line}, all against random" if isinstance(baselines, GameScale) else line
 
 
 def validation_line(found: Iterable[Evaluation], baselines: Scale | None) -> str:

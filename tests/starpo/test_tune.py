@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ray import tune
 
-from rllib_ragen.checkpoint import read_facts
+from rllib_ragen.checkpoint_facts import read_facts
 from rllib_ragen.starpo import StarPO
 from tests.starpo.build import digits_config
 
