@@ -66,7 +66,7 @@ def at_work(learners: LearnerGroup, what: str) -> Iterator[None]:
 
 def _is_dead(actor: Any) -> bool:
     try:
-        ray.get(actor.ping.remote(), timeout=_PING_S)
+        ray.get(actor.__ray_ready__.remote(), timeout=_PING_S)
     except RayActorError:
         return True
     except RayError:

@@ -29,11 +29,9 @@ class EnvSlot(Generic[Env]):
     def __init__(self, make_env: Callable[[], Env], threaded: bool) -> None:
         self._make_env = make_env
         self._env: Env | None = None
-        self._jobs: queue.SimpleQueue[Callable[[], None] | None] | None = None
-        if threaded:
-            self._jobs = queue.SimpleQueue()
-            # A daemon: a hung environment must not keep the process from ending.
-            threading.Thread(target=_work, args=(self._jobs,), name="env-slot", daemon=True).start()
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] | None = queue.SimpleQueue() if threaded else None
+        # A daemon: a hung environment must not keep the process from ending.
+        self._thread = threading.Thread(target=_work, args=(self._jobs,), name="env-slot", daemon=True)
 
     def call(self, function: Callable[[Env], T]) -> Future[T]:
         """Runs `function` on the environment; the future holds its result or exception."""
@@ -54,8 +52,15 @@ class EnvSlot(Generic[Env]):
 
         if self._jobs is None:
             job()
-        else:
-            self._jobs.put(job)
+            return future
+        if self._thread.ident is None:
+            try:
+                self._thread.start()
+            except RuntimeError as error:
+                # Out of memory, or of what the system allows.
+                future.set_exception(error)
+                return future
+        self._jobs.put(job)
         return future
 
     def close(self) -> None:

@@ -127,7 +127,10 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             return
         spec = config.get_multi_rl_module_spec(spaces=self.get_spaces(), inference_only=True)
         device = get_device(config, config.num_gpus_per_env_runner if self._is_actor else 0)
-        self.attach(spec.build().to(device))
+        module = spec.build()
+        for module_id in module.keys():  # noqa: SIM118 - a MultiRLModule is no mapping
+            module[module_id].to(device)
+        self.attach(module)
 
     def attach(self, module: MultiRLModule) -> None:
         """Samples with the modules of `module` from now on; tell `weights_changed` when somebody else updates them."""

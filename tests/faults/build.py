@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,6 @@ def kill(kind: str, number: int = signal.SIGKILL) -> Callable[[psutil.Process], 
 
 def run(
     *arguments: str,
-    pipe: Path,
     address: str = "",
     act: AtIteration | None = None,
     patch: Callable[[], None] | None = None,
@@ -73,22 +73,22 @@ def run(
 
     Args:
         arguments: as on the command line.
-        pipe: a path that does not exist yet, for its output.
         address: of the Ray that it uses; empty: it starts one.
         act: what is done to it.
         patch: how something in it is broken; runs first in its process. A function of a module's top level.
         timeout_s: then it is killed, and the test fails.
     """
-    os.mkfifo(pipe)
     # Imports are most of a small run's time: they are made once, and each run is forked from there.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOADED)
-    child = context.Process(target=_main, args=(arguments, str(pipe), address, patch))
+    reader, writer = context.Pipe(duplex=False)
+    child = context.Process(target=_main, args=(arguments, writer, address, patch))
     child.start()
+    writer.close()
     process = psutil.Process(child.pid)
     lines: list[str] = []
     family: dict[int, psutil.Process] = {}
-    with _killed_after(process, timeout_s), pipe.open(encoding="utf-8") as output:
+    with _killed_after(process, timeout_s), os.fdopen(os.dup(reader.fileno()), encoding="utf-8") as output:
         for line in output:
             lines.append(line)
             family |= {one.pid: one for one in members(process)}
@@ -102,12 +102,11 @@ def run(
     return Ended(child.exitcode, "".join(lines), ended - act.at if act else 0.0, left)
 
 
-def _main(arguments: tuple[str, ...], pipe: str, address: str, patch: Callable[[], None] | None) -> None:
+def _main(arguments: tuple[str, ...], writer: Connection, address: str, patch: Callable[[], None] | None) -> None:
+    os.dup2(writer.fileno(), 1)
+    os.dup2(writer.fileno(), 2)
+    writer.close()
     os.setsid()
-    output = os.open(pipe, os.O_WRONLY)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    os.close(output)
     sys.stdout = os.fdopen(1, "w", encoding="utf-8", buffering=1)
     os.chdir(TOP)
     os.environ.pop("RAY_ADDRESS", None)

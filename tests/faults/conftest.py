@@ -28,7 +28,7 @@ def hurt(tmp_path: Path, local_ray: None) -> Hurt:
     ) -> tuple[Ended, Path]:
         arguments = (*SMALL, *settings, "--results-dir", str(results), "--name", "run")
         address = ray.get_runtime_context().gcs_address
-        ended = run(*arguments, pipe=tmp_path / "output", address=address, act=act, patch=patch)
+        ended = run(*arguments, address=address, act=act, patch=patch)
         assert ended.left == [], "processes outlive the run"
         return ended, results / "run"
 

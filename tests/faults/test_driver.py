@@ -33,11 +33,11 @@ def test_R1_a_killed_driver_leaves_no_process_and_is_resumed(tmp_path: Path) -> 
     folder = tmp_path / "results" / "run"
     where = ("--results-dir", str(folder.parent), "--name", folder.name)
     act = AtIteration(3, lambda process: process.kill())
-    ended = run(*SMALL, EVERY, *where, pipe=tmp_path / "first", act=act)
+    ended = run(*SMALL, EVERY, *where, act=act)
     assert (ended.code, ended.left) == (-signal.SIGKILL, []), ended.output
     saved = newest_is_sound(folder)
     assert saved in (2, 3), "the last interval, or the one before if the kill came while it was saved"
-    resumed = run("--resume", str(folder), "--iterations", str(saved + 2), pipe=tmp_path / "second")
+    resumed = run("--resume", str(folder), "--iterations", str(saved + 2))
     assert resumed.code == 0, resumed.output
     assert [row["iteration"] for row in rows(folder)] == list(range(1, saved + 3)), "each iteration once"
 

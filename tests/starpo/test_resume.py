@@ -42,7 +42,7 @@ def numbers(result: dict[str, Any]) -> dict[str, float | str]:
         key: "nan" if isinstance(value, float) and math.isnan(value) else value
         for key, value in flatten(result).items()
         if not any(part in key for part in OF_THE_PROCESS)
-        and not key.endswith(("per_s", "idle_share"))
+        and not key.endswith(("per_s", "idle_share", "_gib"))
         # RLlib tells it once after a build.
         and "num_trainable_parameters" not in key and "num_non_trainable_parameters" not in key
     }  # fmt: skip
