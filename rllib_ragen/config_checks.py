@@ -79,6 +79,11 @@ def _check_weight_transfer(config: RunConfig) -> None:
             f"vllm.weight_transfer=broadcast with rollout.engine={config.rollout.engine}: only vLLM's workers can join"
             " a process group; allowed: rollout.engine=vllm"
         )
+    if config.learner.sharding == "fsdp2":
+        raise ConfigError(
+            "vllm.weight_transfer=broadcast with learner.sharding=fsdp2: the first learner sends alone, but has a part"
+            " of the weights; allowed: vllm.weight_transfer=object_store, or learner.sharding=ddp"
+        )
     shares = (config.learner.num_gpus_per_learner, config.rollout.num_gpus_per_env_runner)
     if min(shares) > 0 and any(share != int(share) for share in shares):
         raise ConfigError(

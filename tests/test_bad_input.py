@@ -45,6 +45,13 @@ CASES = {
         ],
         "NCCL wants a GPU for each member",
     ),
+    "a sender that has a part of the weights": (
+        [
+            *("--engine", "vllm", "--num-env-runners", "1", "--set", "vllm.weight_transfer=broadcast"),
+            *("learner.sharding=fsdp2", "learner.num_learners=2"),
+        ],
+        "vllm.weight_transfer=broadcast with learner.sharding=fsdp2",
+    ),
     "two sources": (["--resume", "none", "--config", "none.yaml"], "--config cannot be given with it"),
 }
 

@@ -42,7 +42,9 @@ def _costs(trajectory: Trajectory, reference: FloatArray, estimator: str) -> npt
     trained = turns >= 0
     d = (trajectory.behaviour_logprobs() - reference)[trained].astype(np.float64).clip(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
     per_token = {"k1": d, "k2": 0.5 * d**2, "k3": np.expm1(-d) + d}[estimator]
-    return np.bincount(turns[trained], weights=per_token, minlength=len(trajectory.turns))
+    sums = np.zeros(len(trajectory.turns), np.float64)
+    np.add.at(sums, turns[trained], per_token)
+    return sums
 
 
 def _paid(trajectory: Trajectory, costs: npt.NDArray[np.float64]) -> Trajectory:

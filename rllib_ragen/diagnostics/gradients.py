@@ -13,13 +13,14 @@ from typing import Any
 import torch
 from ray.rllib.core.learner.learner_group import LearnerGroup
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from rllib_ragen.config import LearnerSection
 from rllib_ragen.credit.scores import reward_spreads
 from rllib_ragen.diagnostics.buckets import TERMS, Bucket, Gradients, in_buckets
-from rllib_ragen.learner.batching import MicroBatch, microbatches
+from rllib_ragen.learner.batching import MicroBatch, empty_microbatch, microbatches, num_microbatches
 from rllib_ragen.learner.calls import on_every_learner
-from rllib_ragen.learner.distributed import sum_gradients
+from rllib_ragen.learner.distributed import missing_passes, sum_gradients
 from rllib_ragen.learner.frozen import RowArrays, known, score_rows
 from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.learner.losses.aggregate import row_scales
@@ -129,15 +130,19 @@ class _Part:
 
     def backward(self, term: str) -> None:
         """Adds the gradient of the bucket's mean of `term` to the parameters'."""
-        settings = self._learner._settings
-        for indices, batch in microbatches(self._rows, self._scales, settings.microbatch_tokens):
+        budget = self._learner._settings.microbatch_tokens
+        missing = missing_passes(self._module, num_microbatches(self._rows, budget))
+        for indices, batch in microbatches(self._rows, self._scales, budget):
             rows = [self._rows[i] for i in indices]
-            batch = batch.with_logprobs(rows, None, known(rows, self._reference) if term == "kl" else None)
-            batch = batch.to(self._learner._device)
-            outputs = self._module.token_outputs(
-                batch.input_ids, batch.trained, recompute=settings.gradient_checkpointing
-            )
-            self._term(term, outputs, batch).backward()  # type: ignore[no-untyped-call]
+            self._pass(term, batch.with_logprobs(rows, None, known(rows, self._reference) if term == "kl" else None))
+        for _ in range(missing):
+            self._pass("entropy", empty_microbatch())
+
+    def _pass(self, term: str, batch: MicroBatch) -> None:
+        batch = batch.to(self._learner._device)
+        recompute = self._learner._settings.gradient_checkpointing
+        outputs = self._module.token_outputs(batch.input_ids, batch.trained, recompute=recompute)
+        self._term(term, outputs, batch).backward()  # type: ignore[no-untyped-call]
 
     def _term(self, term: str, outputs: TokenOutputs, batch: MicroBatch) -> Tensor:
         if term == "task":
@@ -155,4 +160,5 @@ def _clear(module: nn.Module) -> None:
 
 
 def _norm(gradients: Sequence[Tensor]) -> float:
-    return float(torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g.double()) for g in gradients])))
+    norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g.double()) for g in gradients]))
+    return float(norm.full_tensor() if isinstance(norm, DTensor) else norm)

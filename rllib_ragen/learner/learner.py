@@ -165,8 +165,12 @@ class StarPOLearner(TorchLearner):
 
     def copy_module(self, source: str, target: str) -> None:
         """Gives `target`, a policy that is not trained, the weights of `source`."""
-        weights = {name: array.copy() for name, array in self._unwrapped(source).get_state().items()}
-        self._unwrapped(target).set_state(weights)
+        own = self._unwrapped(target).state_dict()
+        with torch.no_grad():
+            # Tensor to tensor: of sharded ones each learner copies its part.
+            for name, tensor in self._unwrapped(source).tensors(inference_only=False).items():
+                if name in own or not name.startswith(VALUE_HEAD):
+                    own[name].copy_(tensor)
 
     def compute_loss_for_module(
         self, *, module_id: str, config: Any, batch: MicroBatch, fwd_out: TokenOutputs
