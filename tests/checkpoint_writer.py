@@ -1,4 +1,4 @@
-"""Kills processes that write checkpoints: `python tests/checkpoint_writer.py FOLDER KILLS`, for test_killed_writes.py.
+"""Kills processes that write checkpoints: `python -m tests.checkpoint_writer FOLDER KILLS`, for test_killed_writes.py.
 
 Prints JSON: how many kills left a half-written folder, and which iteration could be read after each kill.
 """

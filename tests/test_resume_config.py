@@ -10,6 +10,7 @@ import pytest
 
 from envs.games.registry import game_names
 from envs.registry import env_names
+from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.checkpoint import save_checkpoint
 from rllib_ragen.checkpoint_facts import config_differences
 from rllib_ragen.config import RunConfig
@@ -76,7 +77,13 @@ def test_only_what_is_learnt_is_compared() -> None:
 @pytest.mark.parametrize("name", [*env_names(), *game_names()])
 def test_a_run_and_its_own_checkpoint_never_differ(name: str) -> None:
     """What is written into a checkpoint has been through RLlib's form of the config."""
+    compared = 0
     for algorithm in algorithm_names():
-        run = build_config(preset(name), algorithm_preset(algorithm))
+        try:
+            run = build_config(preset(name), algorithm_preset(algorithm))
+        except ConfigError:  # not for this task
+            continue
         saved = StarPOConfig.from_run_config(run).to_run_config().model_dump(mode="json")
         assert config_differences(saved, run.model_dump(mode="json")) == [], algorithm
+        compared += 1
+    assert compared > 3

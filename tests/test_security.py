@@ -77,7 +77,7 @@ def dangers(source: str, measures: bool = False) -> list[str]:
         if name.endswith("torch.load") and constant.get("weights_only") is not True:
             found.append("torch.load without weights_only=True")
         loads = name.endswith("from_pretrained") and not measures
-        if loads and re.search("Model|LM", name) and constant.get("use_safetensors") is not True:
+        if loads and re.search("(?<!Peft)Model|LM", name) and constant.get("use_safetensors") is not True:
             found.append("a model that may come from a pickle")
         if loads and constant.get("local_files_only") is not True:
             found.append("a model that may be downloaded")
