@@ -11,6 +11,7 @@ import numpy as np
 
 from rllib_ragen.diagnostics.information import Regime
 from rllib_ragen.diagnostics.probe import SAMPLES
+from rllib_ragen.display import safe
 
 Row = Mapping[str, Any]
 _PARTS = ("rollout", "wait", "update", "diagnostics", "sync")
@@ -97,4 +98,4 @@ def _figure() -> tuple[Any, Any]:
 
 
 def _code(text: str) -> str:
-    return "\n".join(f"    {line}" for line in text.splitlines() or [""])
+    return "\n".join(f"    {safe(line)}" for line in text.splitlines() or [""])

@@ -15,7 +15,7 @@ from rllib_ragen.config_load import flatten
 STATE_FILE = "state.json"
 _FORMAT = 2
 _SEAL = "sha256"
-_SECTIONS = ("env", "model", "rollout", "vllm", "credit", "learner", "diagnostics")
+_SECTIONS = ("env", "multi_agent", "model", "rollout", "vllm", "credit", "learner", "diagnostics")
 """Of the config: those that a checkpoint holds; the others are about a run's length and its watching."""
 _DECAY = "learner.decay_iterations"
 

@@ -229,7 +229,8 @@ class Training:
         """Saves this iteration if no validation was better."""
         best = best_on_validation(self.evaluations)
         if best is not None and best[0] == self.iteration:
-            path = self._folder.save_best(self.iteration, self._save_to)
+            with waiting("a checkpoint"):
+                path = self._folder.save_best(self.iteration, self._save_to)
             self._display.say(f"best so far on validation ({percent(best[1])}), kept in {path}")
 
     def _watch(self, row: Row) -> None:

@@ -1,4 +1,4 @@
-"""Kills processes that write checkpoints: `python tests/checkpoint_writer.py FOLDER KILLS`, for test_killed_writes.py.
+"""Kills processes that write checkpoints: `python -m tests.checkpoint_writer FOLDER KILLS`, for test_killed_writes.py.
 
 Prints JSON: how many kills left a half-written folder, and which iteration could be read after each kill.
 """
@@ -23,6 +23,8 @@ from rllib_ragen.run_folder import RunFolder
 
 MODULE = "default_policy"
 SHAPE = (512, 1024)
+FILES = 7
+"""Of a checkpoint, at least."""
 
 
 def state_of(iteration: int) -> dict[str, Any]:
@@ -47,6 +49,11 @@ def write_for_ever(folder: RunFolder, first: int) -> None:
         folder.save_checkpoint(iteration, save, keep=2)
 
 
+def num_files(folder: Path) -> int:
+    """Files below a folder that may vanish while it is looked at."""
+    return sum(len(files) for _, _, files in os.walk(folder))
+
+
 def check(folder: RunFolder) -> int:
     """The iteration of the newest checkpoint, all of which is as it was written."""
     newest = folder.newest_checkpoint()
@@ -58,7 +65,7 @@ def check(folder: RunFolder) -> int:
 
 
 def main(folder: RunFolder, kills: int) -> None:
-    """Forks a writer, kills it a little later than the last one, and reads what it left."""
+    """Forks writers, kills each a little later than the one before, and reads what it left."""
     found, torn = [], 0
     for kill in range(kills):
         first = folder.checkpoints()[-1].iteration + 1 if folder.checkpoints() else 1
@@ -68,10 +75,11 @@ def main(folder: RunFolder, kills: int) -> None:
                 write_for_ever(folder, first)
             finally:
                 os._exit(1)
-        while not folder.checkpoints() or folder.checkpoints()[-1].iteration < first:
-            time.sleep(0.001)
+        # Killed as soon as so many files of its second checkpoint can be seen.
+        partial = folder.path / "checkpoints" / f"partial_iteration_{first + 1:06d}"
+        while num_files(partial) <= kill % FILES and not (partial.parent / f"iteration_{first + 1:06d}").exists():
             assert os.waitpid(child, os.WNOHANG) == (0, 0), "the writer ended by itself"
-        time.sleep(0.003 * kill)
+            time.sleep(0.0005)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         torn += any(folder.path.glob("checkpoints/partial_*"))

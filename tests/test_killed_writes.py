@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +13,8 @@ KILLS = 12
 
 def test_R1_a_kill_while_writing_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, str(TOP / "tests" / "checkpoint_writer.py"), str(tmp_path), str(KILLS)],
-        capture_output=True, text=True, cwd=TOP, env={**os.environ, "PYTHONPATH": str(TOP)},
+        [sys.executable, "-m", "tests.checkpoint_writer", str(tmp_path), str(KILLS)],
+        capture_output=True, text=True, cwd=TOP,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)

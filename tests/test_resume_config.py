@@ -8,13 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from envs.games.registry import game_names
+from envs.registry import env_names
+from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.checkpoint import save_checkpoint
 from rllib_ragen.checkpoint_facts import config_differences
 from rllib_ragen.config import RunConfig
-from rllib_ragen.config_load import build_config
+from rllib_ragen.config_load import algorithm_preset, build_config, preset
 from rllib_ragen.models.folder import model_folder
+from rllib_ragen.presets import algorithm_names
 from rllib_ragen.run import main
 from rllib_ragen.run_folder import RunFolder
+from rllib_ragen.starpo_config import StarPOConfig
 from tests.checkpoint_writer import state_of
 
 
@@ -67,3 +72,18 @@ def test_only_what_is_learnt_is_compared() -> None:
     assert config_differences(one, RunConfig(seed=2).model_dump(mode="json")) == ["seed (1 in the checkpoint, 2 here)"]
     by_id = RunConfig(seed=1, env={"name": "ragen/Sokoban-v0"}).model_dump(mode="json")
     assert config_differences(one, by_id) == []
+
+
+@pytest.mark.parametrize("name", [*env_names(), *game_names()])
+def test_a_run_and_its_own_checkpoint_never_differ(name: str) -> None:
+    """What is written into a checkpoint has been through RLlib's form of the config."""
+    compared = 0
+    for algorithm in algorithm_names():
+        try:
+            run = build_config(preset(name), algorithm_preset(algorithm))
+        except ConfigError:  # not for this task
+            continue
+        saved = StarPOConfig.from_run_config(run).to_run_config().model_dump(mode="json")
+        assert config_differences(saved, run.model_dump(mode="json")) == [], algorithm
+        compared += 1
+    assert compared > 3

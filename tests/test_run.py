@@ -34,6 +34,7 @@ SMALL = [
     # Two threads that share their cores with anything else wait for each other most of the time.
     *("checkpoint_interval=3", "learner.torch_threads=1"),
 ]
+SECRET = "sesame-open-4711"
 NEVER_THE_SAME = re.compile(r"time_|.*_per_s$|.*_idle_share$|.*_gib$")
 
 
@@ -42,6 +43,7 @@ def command(*arguments: str, module: str = "run", act: Callable[[str, int], None
     process = subprocess.Popen(
         [sys.executable, "-m", f"rllib_ragen.{module}", *arguments],
         cwd=TOP, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        env={**os.environ, "HF_TOKEN": SECRET, "WANDB_API_KEY": SECRET},
     )  # fmt: skip
     assert process.stdout is not None
     lines = []
@@ -198,6 +200,14 @@ def test_checkpoints_are_kept_at_the_interval_and_at_the_end(whole: tuple[Path, 
     assert scores[int(best.name.removeprefix("iteration_"))] == max(scores.values())
     assert f"kept in {best}" in whole[1] and f"best           {best}  (on validation)" in whole[1]
     assert not [path for path in whole[0].rglob("*") if path.suffix in (".pkl", ".pt", ".pth", ".bin")]
+
+
+def test_no_file_of_a_run_and_no_line_that_it_says_holds_the_environments_secrets(whole: tuple[Path, str]) -> None:
+    folder, output = whole
+    assert SECRET not in output
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert len(files) > 20
+    assert not [path for path in files if SECRET.encode() in path.read_bytes()]
 
 
 def test_ctrl_c_saves_says_how_to_go_on_and_exits_130(halved: tuple[Path, str, str]) -> None:

@@ -77,7 +77,7 @@ def dangers(source: str, measures: bool = False) -> list[str]:
         if name.endswith("torch.load") and constant.get("weights_only") is not True:
             found.append("torch.load without weights_only=True")
         loads = name.endswith("from_pretrained") and not measures
-        if loads and re.search("Model|LM", name) and constant.get("use_safetensors") is not True:
+        if loads and re.search("(?<!Peft)Model|LM", name) and constant.get("use_safetensors") is not True:
             found.append("a model that may come from a pickle")
         if loads and constant.get("local_files_only") is not True:
             found.append("a model that may be downloaded")
@@ -180,7 +180,7 @@ def test_hostile_text_survives_the_logs_and_does_nothing_in_the_report(tmp_path:
     run = read_run(path)
     stored = [from_json(record) for record in run.trajectories if record["group_id"] in HOSTILE]
     assert [to_json(one) for one in stored] == [to_json(one) for one in sampled]
-    assert [alarm["message"] for alarm in run.alarms[1:]] == list(HOSTILE.values())
+    assert [alarm["message"] for alarm in run.alarms] == list(HOSTILE.values())
     assert report([str(path)]) == 0
     page = Page((path / "report.html").read_text(encoding="utf-8"))
     assert page.count("script") == 2 and page.count("img") == 0

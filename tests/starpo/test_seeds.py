@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("local_ray")
 
 @pytest.mark.parametrize("what", ["value_head.inner.weight", "lora_A"])
 def test_R2_the_seed_reaches_the_initialisation_of_critic_and_adapters(model: Path, what: str) -> None:
-    drawn = []
+    drawn: list[torch.Tensor] = []
     for seed in (3, 3, 4):
         torch.manual_seed(len(drawn))  # whatever else has drawn numbers
         learner = make_learner(digits_config(model, estimator="gae", lora_rank=2).debugging(seed=seed))
