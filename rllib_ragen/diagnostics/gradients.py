@@ -137,7 +137,7 @@ class _Part:
             outputs = self._module.token_outputs(
                 batch.input_ids, batch.trained, recompute=settings.gradient_checkpointing
             )
-            self._term(term, outputs, batch).backward()  # type: ignore[no-untyped-call]
+            self._term(term, outputs, batch).backward()
 
     def _term(self, term: str, outputs: TokenOutputs, batch: MicroBatch) -> Tensor:
         if term == "task":
