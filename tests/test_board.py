@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +48,6 @@ def test_every_line_of_a_reply_is_code() -> None:
     text = as_text({"group_id": "7", "return": -1.0, "stop_reason": "max_turns", "turns": [turn]})
     plain = [line for line in text.splitlines() if line and not line.startswith("    ")]
     assert plain == ["group 7, return -1, max_turns", "turn 1, reward -1", "reply"]
-    assert not re.search("^[^ ].*<script", text, re.MULTILINE)
 
 
 def test_figures_show_what_was_measured() -> None:

@@ -142,7 +142,7 @@ class _Part:
         batch = batch.to(self._learner._device)
         recompute = self._learner._settings.gradient_checkpointing
         outputs = self._module.token_outputs(batch.input_ids, batch.trained, recompute=recompute)
-        self._term(term, outputs, batch).backward()  # type: ignore[no-untyped-call]
+        self._term(term, outputs, batch).backward()
 
     def _term(self, term: str, outputs: TokenOutputs, batch: MicroBatch) -> Tensor:
         if term == "task":

@@ -46,7 +46,7 @@ def write_report(spec: SweepSpec, study: SweepStudy, folder: Path) -> None:
         spec=spec,
         table=table,
         best=[trial.number for trial in best],
-        best_values=values_of(best[0]) if best else {},
+        best_values={name: _told(value) for name, value in values_of(best[0]).items()} if best else {},
         best_yaml=(folder / "best.yaml").read_text(encoding="utf-8") if best else "",
         figures=figures,
     )
@@ -70,6 +70,10 @@ def _figures(spec: SweepSpec, study: SweepStudy, folder: Path) -> list[tuple[str
         for title, plot in (("Slices", plots.plot_slice), ("Parallel coordinates", plots.plot_parallel_coordinate)):
             found.append((f"{title}: {name}", partial(_drawn, partial(plot, finished, **target))))
     return found
+
+
+def _told(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _drawn(plot: Callable[[], Any]) -> str:

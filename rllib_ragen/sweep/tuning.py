@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ def tune_sweep(spec: SweepSpec, folder: Path, *, resume: bool) -> int:
     # Tune's newer output draws its own boxes, whatever it is told.
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
     logging.getLogger("ray.tune").setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", message="Consider boosting PBT performance")
     print(f"sweep folder  {folder}\nstudy         sqlite:///{folder / 'study.db'}")
     print(f"to try        {spec.num_trials} configurations × {len(spec.seeds)} seeds", flush=True)
     try:

@@ -75,11 +75,11 @@ def browser() -> Iterator[Any]:
 
 
 @contextmanager
-def opened(chromium: Any, file: Path, *, dark: bool = False, width: int = 1280, height: int = 900) -> Iterator[Opened]:
+def opened(chromium: Any, file: Path, *, dark: bool = False, size: tuple[int, int] = (1280, 900)) -> Iterator[Opened]:
     """`file` in a window without a network."""
     scheme = "dark" if dark else "light"
     context = chromium.new_context(
-        offline=True, color_scheme=scheme, viewport={"width": width, "height": height}, device_scale_factor=1
+        offline=True, color_scheme=scheme, viewport={"width": size[0], "height": size[1]}, device_scale_factor=1
     )
     seen = Opened(context.new_page())
     seen.page.on("request", lambda request: seen.requests.append(request.url))

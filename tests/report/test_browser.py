@@ -19,7 +19,7 @@ from tests.report.test_report import HOSTILE
 from tests.sweep.build import finished_sweep
 
 pytestmark = pytest.mark.browser
-PHONE = {"width": 390, "height": 844}
+PHONE = (390, 844)
 NEEDLE = "two boxes, one goal"
 
 
@@ -113,9 +113,9 @@ def test_the_switch_turns_day_into_night_and_back(chromium: Any, report: Path) -
 
 @pytest.mark.parametrize("which", ["report", "sweep"])
 def test_a_phone_shows_the_whole_width(chromium: Any, request: pytest.FixtureRequest, which: str) -> None:
-    with opened(chromium, request.getfixturevalue(which), **PHONE) as seen:
-        assert seen.page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-        assert seen.page.evaluate("window.innerWidth") == PHONE["width"]
+    with opened(chromium, request.getfixturevalue(which), size=PHONE) as seen:
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
+        assert seen.page.evaluate("window.innerWidth") == PHONE[0]
 
 
 def test_the_viewer_shows_the_run_iteration_and_group_that_are_chosen(chromium: Any, report: Path) -> None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
+from ray.tune.search.variant_generator import generate_variants
 
 from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import read_yaml
-from rllib_ragen.sweep.member import EXCHANGES_FILE, OWNER_FILE, member_name, member_number
-from rllib_ragen.sweep.population import _Inside
+from rllib_ragen.run_folder import RunFolder
+from rllib_ragen.sweep.member import EXCHANGES_FILE, OWNER_FILE, _start, member_name, member_number
+from rllib_ragen.sweep.population import _Inside, population_scheduler, population_space
 from rllib_ragen.sweep.spec import read_sweep
+from rllib_ragen.sweep.study import SweepStudy
 from rllib_ragen.sweep.trial import run_folder_of
 from tests.sweep.test_sweep import SWEEP, command
 
@@ -137,6 +141,57 @@ def test_values_stay_inside_their_range() -> None:
     )
     config = {"number": 0, "values": {"learner.lr": 1.2e-3, "learner.num_epochs": 0.8}}
     assert _Inside(spec)(config) == {"number": 0, "values": {"learner.lr": 1e-3, "learner.num_epochs": 1}}
+
+
+def test_members_start_with_the_studys_values(tmp_path: Path) -> None:
+    spec = read_sweep(POPULATION)
+    study = SweepStudy(spec, tmp_path / "study.db")
+    members = [config for _, config in generate_variants(population_space(spec, study, tmp_path))]
+    assert [member["number"] for member in members] == [0, 1]
+    assert [member["values"] for member in members] == [study.trial(number).params for number in (0, 1)]
+    again = [config for _, config in generate_variants(population_space(spec, study, tmp_path))]
+    assert again == members, "who resumes asks for no further ones"
+
+
+def test_values_that_are_handed_on_are_near_the_donors_and_in_their_range() -> None:
+    spec = read_sweep(POPULATION)
+    scheduler = population_scheduler(spec, "max")
+    donor = {"sweep": "x", "number": 1, "values": {"learner.lr": 9e-4, "learner.clip_high": 0.28}}
+    drawn = [scheduler._get_new_config(None, SimpleNamespace(config=donor))[0]["values"] for _ in range(50)]
+    assert all(1e-5 <= values["learner.lr"] <= 1e-3 for values in drawn)
+    assert {values["learner.clip_high"] for values in drawn} == {0.2, 0.28}
+    assert any(values["learner.lr"] == pytest.approx(0.8 * 9e-4) for values in drawn)
+    assert donor["values"]["learner.lr"] == 9e-4
+
+
+def test_a_member_goes_on_from_what_it_has_received(tmp_path: Path) -> None:
+    """Another's checkpoint becomes its own, newer ones of its own go, its config and a note say what happened."""
+    spec = read_sweep(POPULATION)
+    path, received = tmp_path / "trial_0000_seed0", tmp_path / "received"
+    own, new = {"learner.lr": 1e-4, "learner.clip_high": 0.2}, {"learner.lr": 5e-4, "learner.clip_high": 0.28}
+    folder = RunFolder.create(spec.config(own, 0).model_copy(update={"results_dir": tmp_path}), path.name)
+
+    def save(final: Path) -> None:
+        (final / "state.json").write_text("its own")
+
+    for k in (1, 2, 3):
+        folder.save_checkpoint(k, save, keep=0)
+    received.mkdir()
+    (received / "state.json").write_text("the donor's")
+    (received / OWNER_FILE).write_text(json.dumps({"number": 1, "iteration": 2, "values": {"learner.lr": 4e-4}}))
+    start = _start(spec.config(new, 0), path, 0, new, received)
+    assert start is not None and start.iteration == 2
+    assert (start.path / "state.json").read_text() == "the donor's"
+    assert [saved.iteration for saved in folder.checkpoints()] == [1, 2]
+    assert folder.config().learner.lr == 5e-4
+    (row,) = [json.loads(line) for line in (path / EXCHANGES_FILE).read_text().splitlines()]
+    assert row == {"iteration": 2, "from": 1, "its_values": {"learner.lr": 4e-4}, "values": new}
+    # Its own, after a pause: nothing is exchanged.
+    (received / OWNER_FILE).write_text(json.dumps({"number": 0, "iteration": 1, "values": new}))
+    start = _start(spec.config(new, 0), path, 0, new, received)
+    assert start is not None and start.iteration == 1
+    assert len((path / EXCHANGES_FILE).read_text().splitlines()) == 1
+    assert _start(spec.config(new, 0), path, 0, new, None) is None and not path.exists()
 
 
 @pytest.mark.parametrize(
