@@ -51,8 +51,8 @@ class ModelPlayer(TablePlayer):
             from peft import PeftModel
 
             model = PeftModel.from_pretrained(model, source.adapter, local_files_only=True).merge_and_unload()
-        if torch.cuda.is_available():
-            model.cuda()
+        module: torch.nn.Module = model
+        module.to("cuda" if torch.cuda.is_available() else "cpu")
         return cls(source.name, model, ChatFormat.from_folder(source.folder), limits)
 
     def ask(self, question: Question) -> None:

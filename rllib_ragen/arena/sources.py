@@ -41,7 +41,11 @@ def find_models(given: Sequence[str]) -> list[ModelSource]:
         if any((other.folder, other.adapter) == (one.folder, one.adapter) for other in found[:index]):
             raise ConfigError(f"{given[index]!r} is named twice")
     names = [one.name for one in found]
-    return [one if names.count(one.name) == 1 else replace(one, name=given[i]) for i, one in enumerate(found)]
+    alike = [Path(path).resolve() for path, name in zip(given, names, strict=True) if names.count(name) > 1]
+    return [
+        one if names.count(one.name) == 1 else replace(one, name=_told_apart(Path(path).resolve(), alike))
+        for path, one in zip(given, found, strict=True)
+    ]
 
 
 def find_model(given: str) -> ModelSource:
@@ -96,6 +100,13 @@ def _policy(checkpoint: Path, policy: str | None) -> ModelSource:
     if not base.is_dir() or weights_fingerprint(base) != facts["adapter_base"]["fingerprint"]:
         raise ConfigError(f"{own}: the model of its adapters is not (or no longer) in {str(base)!r}")
     return ModelSource(name, base, own / "adapter", facts["config"])
+
+
+def _told_apart(path: Path, others: Sequence[Path]) -> str:
+    """The end of `path` that none of `others` shares."""
+    lengths = range(1, len(path.parts) + 1)
+    ends = (path.parts[-length:] for length in lengths)
+    return "/".join(next(end for end in ends if sum(other.parts[-len(end) :] == end for other in others) == 1))
 
 
 def _label(checkpoint: Path) -> str:

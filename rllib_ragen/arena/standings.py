@@ -100,7 +100,7 @@ def print_results(console: Console, results: Sequence[SeatResult], models: Seque
     """Win, draw and loss of each of `models`, per seat and opponent."""
     table = Table(title="Results", title_justify="left")
     for heading in ("player", "seat", "opponent"):
-        table.add_column(heading)
+        table.add_column(heading, overflow="fold")
     for heading in ("games", "win", "draw", "loss", "mean return", "success", "legal replies"):
         table.add_column(heading, justify="right")
     for one in results:
@@ -118,7 +118,7 @@ def print_ratings(console: Console, found: dict[str, Rating], anchor: str, leaks
     """Ratings, best first, with exploitability where it is known."""
     exact = any(leaks.values())
     table = Table(title=f"Elo, {_plain(anchor)} = {found[anchor].elo:g}", title_justify="left")
-    table.add_column("player")
+    table.add_column("player", overflow="fold")
     table.add_column("Elo", justify="right")
     table.add_column("95 % interval", justify="right")
     if exact:

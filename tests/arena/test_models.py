@@ -42,6 +42,9 @@ def test_models_are_found_by_run_checkpoint_policy_and_folder(tmp_path: Path) ->
         assert found.config is not None and found.config["env"]["name"] == "kuhn_poker"
     names = [source.name for source in find_models([str(older), str(newer), "tiny"])]
     assert names == ["run/iteration_000003", "run/iteration_000010", "tiny"]
+    policies = [str(path / "default_policy" / "policy") for path in (older, newer)]
+    names = [source.name for source in find_models([*policies, "tiny"])]
+    assert names == [f"iteration_{number}/default_policy/policy" for number in ("000003", "000010")] + ["tiny"]
     with pytest.raises(ConfigError, match="is named twice"):
         find_models([str(newer), str(tmp_path / "run")])
 
