@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
@@ -42,6 +42,7 @@ from rllib_ragen.line_up import LineUp
 from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.lora_settings import lora_settings
 from rllib_ragen.models.wire import WireState
+from rllib_ragen.progress import Batch, Progress
 from rllib_ragen.rollout.chat import ChatFormat
 from rllib_ragen.rollout.collect import EpisodeSpec
 from rllib_ragen.rollout.dispatch import play_on_runners
@@ -60,39 +61,6 @@ logger = logging.getLogger(__name__)
 def make_line_up(config: StarPOConfig) -> LineUp:
     """Who plays in runs of `config`."""
     return GameLineUp(config) if config.has_several_agents else LineUp(config)
-
-
-@dataclass
-class Progress:
-    """How far a run is; with the weights, all that a checkpoint needs."""
-
-    iteration: int = 0
-    next_group: int = 0
-    policy_version: int = 0
-    empty_in_a_row: int = 0
-    num_turns: int = 0
-    num_reply_tokens: int = 0
-    stop_reason: str = ""
-    ahead_drawn: dict[str, float] = field(default_factory=dict)
-    """`Batch.drawn` of the batch that is sampled ahead."""
-    std_ema: dict[str, float] = field(default_factory=dict)
-    """Running means of the information diagnostics."""
-    estimator: dict[str, float] = field(default_factory=dict)
-    """What the estimator remembers."""
-    line_up: dict[str, Any] = field(default_factory=dict)
-    """What the line-up remembers: the league."""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """What one round of rollouts brought."""
-
-    trajectories: list[Trajectory]
-    metrics: list[Any]
-    """Of the runners that played, reduced."""
-    seconds: float
-    drawn: dict[str, float] = field(default_factory=dict)
-    """How many rounds and groups it took."""
 
 
 class StarPO(Algorithm):
@@ -128,8 +96,9 @@ class StarPO(Algorithm):
         self._times: dict[str, float] = {}
         self._credit = self.config.credit_section()
         self._diagnostics = self.config.diagnostics_section()
+        self._estimator = make_estimator(self._credit)
         self._rows_of = partial(
-            credited_rows, section=self._credit, estimator=make_estimator(self._credit), learners=self.learner_group
+            credited_rows, section=self._credit, estimator=self._estimator, learners=self.learner_group
         )
         self._line_up = make_line_up(self.config)
         if self.config.shares_module:
@@ -349,7 +318,9 @@ class StarPO(Algorithm):
             specs = self._line_up.training_specs(self._progress.next_group, self.config.num_groups)
             batch = [one for one in self._play(specs, count=False).trajectories if not one.stop_reason.failed]
         own = [trajectory for trajectory in batch if trajectory.module_id == self._line_up.main]
+        remembered = self._estimator.state()
         rows, settings = self._rows_of(own, 1.0), self.config.learner_section()
+        self._estimator.restore(remembered)
         return measure_gradients(self.learner_group, self._line_up.main, own, rows, settings, num_buckets)
 
     def last_trajectories(self) -> list[Trajectory]:
