@@ -67,25 +67,22 @@ def find_baselines(config: RunConfig) -> Scale | None:
         return None
 
 
-def scale_line(baselines: Scale | None) -> str:
+def marks(scale: Scale | None) -> dict[str, float]:
+    """Name → success rate in [0, 1], from the floor to the ceiling; empty without a scale."""
+    if scale is None:
+        return {}
+    if isinstance(scale, Baselines):
+        return {"random": scale.random, "best blind plan": scale.blind, "best possible": scale.best}
+    scripted = {} if scale.scripted is None else {scale.scripted[0]: scale.scripted[1]}
+    return {"random": scale.random} | scripted | ({} if scale.best is None else {"best possible": scale.best})
+
+
+def scale_line(scale: Scale | None) -> str:
     """`random 6.6 %, best blind plan 9.4 %, best possible 97.3 %`."""
-    if baselines is None:
+    if scale is None:
         return "no baselines: this task has no solver"
-    if isinstance(baselines, GameScale):
-        return _game_line(baselines)
-    return (
-        f"random {percent(baselines.random)}, best blind plan {percent(baselines.blind)},"
-        f" best possible {percent(baselines.best)}"
-    )
-
-
-def _game_line(scale: GameScale) -> str:
-    words = [f"random {percent(scale.random)}"]
-    if scale.scripted is not None:
-        words.append(f"{scale.scripted[0]} {percent(scale.scripted[1])}")
-    if scale.best is not None:
-        words.append(f"best possible {percent(scale.best)}")
-    return f"{', '.join(words)}, all against random"
+    line = ", ".join(f"{name} {percent(rate)}" for name, rate in marks(scale).items())
+    return f"{line}, all against random" if isinstance(scale, GameScale) else line
 
 
 def validation_line(found: Iterable[Evaluation], baselines: Scale | None) -> str:

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from envs.baselines import Baselines
 from rllib_ragen.config import RunConfig
 from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import flatten
-from rllib_ragen.results import Evaluation, find_baselines
+from rllib_ragen.results import Evaluation, Scale, find_baselines
 from rllib_ragen.run_folder import RunFolder
 
 Row = dict[str, Any]
@@ -40,7 +39,7 @@ class Run:
     alarms: list[Row]
     trajectories: list[Row]
     versions: Row
-    baselines: Baselines | None
+    baselines: Scale | None
 
     @property
     def name(self) -> str:

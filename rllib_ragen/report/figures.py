@@ -12,6 +12,7 @@ from rllib_ragen.diagnostics.information import Regime
 from rllib_ragen.diagnostics.probe import SAMPLES
 from rllib_ragen.report.charts import Line, line_chart, map_chart, stacked_chart, timeline_chart
 from rllib_ragen.report.data import Group, Run, Series, aligned
+from rllib_ragen.results import marks
 
 
 @dataclass(frozen=True)
@@ -178,14 +179,9 @@ def timing_figures(groups: Sequence[Group]) -> list[Figure]:
 
 def references(groups: Sequence[Group]) -> dict[str, float]:
     """Floor and ceiling in percent, if all runs have the same."""
-    found = {_scale(run) for group in groups for run in group.runs}
+    found = {tuple(marks(run.baselines).items()) for group in groups for run in group.runs}
     only = found.pop()
-    return {} if found or only is None else dict(zip(("random", "best blind plan", "best possible"), only, strict=True))
-
-
-def _scale(run: Run) -> tuple[float, float, float] | None:
-    known = run.baselines
-    return None if known is None else (100 * known.random, 100 * known.blind, 100 * known.best)
+    return {} if found else {name: 100 * rate for name, rate in only}
 
 
 def _lines(groups: Sequence[Group], metrics: dict[str, str], scale: float = 1) -> list[Line]:
