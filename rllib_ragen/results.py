@@ -67,23 +67,22 @@ def find_baselines(config: RunConfig) -> Scale | None:
         return None
 
 
-def scale_values(baselines: Scale | None) -> dict[str, float]:
-    """What success rates are read against, by name, in [0, 1]; empty for a task that cannot tell."""
-    if baselines is None:
+def marks(scale: Scale | None) -> dict[str, float]:
+    """Name → success rate in [0, 1], from the floor to the ceiling; empty without a scale."""
+    if scale is None:
         return {}
-    if isinstance(baselines, Baselines):
-        return {"random": baselines.random, "best blind plan": baselines.blind, "best possible": baselines.best}
-    scripted = {} if baselines.scripted is None else dict([baselines.scripted])
-    best = {} if baselines.best is None else {"best possible": baselines.best}
-    return {"random": baselines.random, **scripted, **best}
+    if isinstance(scale, Baselines):
+        return {"random": scale.random, "best blind plan": scale.blind, "best possible": scale.best}
+    scripted = {} if scale.scripted is None else {scale.scripted[0]: scale.scripted[1]}
+    return {"random": scale.random} | scripted | ({} if scale.best is None else {"best possible": scale.best})
 
 
-def scale_line(baselines: Scale | None) -> str:
+def scale_line(scale: Scale | None) -> str:
     """`random 6.6 %, best blind plan 9.4 %, best possible 97.3 %`."""
-    if baselines is None:
+    if scale is None:
         return "no baselines: this task has no solver"
-    line = ", ".join(f"{name} {percent(value)}" for name, value in scale_values(baselines).items())
-    return f"{line}, all against random" if isinstance(baselines, GameScale) else line
+    line = ", ".join(f"{name} {percent(rate)}" for name, rate in marks(scale).items())
+    return f"{line}, all against random" if isinstance(scale, GameScale) else line
 
 
 def validation_line(found: Iterable[Evaluation], baselines: Scale | None) -> str:

@@ -45,6 +45,7 @@ _CURVES = {
     "gradients": tuple(gradient_metric_names()),
 }
 """TensorBoard's groups; docs/diagnostics.md has a table for each."""
+_OF_GAMES = ("win_rate_", "draw_rate_", "loss_rate_", "return_", "league_")
 _PREFIXES = {name: prefix for prefix, names in _CURVES.items() for name in names}
 
 
@@ -135,6 +136,8 @@ def measured(metrics: Mapping[str, Any]) -> Row:
 
 
 def _prefix(name: str) -> str:
+    if name.startswith(_OF_GAMES):
+        return _PREFIXES.get(name, "games")
     return _PREFIXES.get(name, "time" if name.startswith("time_") else "more")
 
 

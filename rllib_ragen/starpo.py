@@ -353,7 +353,9 @@ class StarPO(RLlibNames):
             specs = self._line_up.training_specs(self._progress.next_group, self.config.num_groups)
             batch = [one for one in self._play(specs, count=False).trajectories if not one.stop_reason.failed]
         own = [trajectory for trajectory in batch if trajectory.module_id == self._line_up.main]
+        remembered = self._estimator.state()
         (rows, _), settings = self._rows_of(own, 1.0), self.config.learner_section()
+        self._estimator.restore(remembered)
         return measure_gradients(self.learner_group, self._line_up.main, own, rows, settings, num_buckets)
 
     def last_trajectories(self) -> list[Trajectory]:

@@ -12,7 +12,7 @@ from rllib_ragen.diagnostics.information import Regime
 from rllib_ragen.diagnostics.probe import SAMPLES
 from rllib_ragen.report.charts import Line, line_chart, map_chart, stacked_chart, timeline_chart
 from rllib_ragen.report.data import Group, Run, Series, aligned
-from rllib_ragen.results import scale_values
+from rllib_ragen.results import marks
 
 
 @dataclass(frozen=True)
@@ -179,9 +179,9 @@ def timing_figures(groups: Sequence[Group]) -> list[Figure]:
 
 def references(groups: Sequence[Group]) -> dict[str, float]:
     """Floor and ceiling in percent, if all runs have the same."""
-    scales = [scale_values(run.baselines) for group in groups for run in group.runs]
-    same = all(scale == scales[0] for scale in scales)
-    return {name: 100 * value for name, value in scales[0].items()} if same else {}
+    found = {tuple(marks(run.baselines).items()) for group in groups for run in group.runs}
+    only = found.pop()
+    return {} if found else {name: 100 * rate for name, rate in only}
 
 
 def _lines(groups: Sequence[Group], metrics: dict[str, str], scale: float = 1) -> list[Line]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
@@ -10,7 +11,7 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from rllib_ragen.rollout.episodes import to_episode, to_trajectory
 from rllib_ragen.types import Trajectory
 
-Episode = SingleAgentEpisode | MultiAgentEpisode
+Episode: TypeAlias = "SingleAgentEpisode | MultiAgentEpisode"
 
 
 def to_multi_agent_episode(game_id: str, trajectories: Sequence[Trajectory]) -> MultiAgentEpisode:

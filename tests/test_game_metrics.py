@@ -1,0 +1,60 @@
+"""The metrics of games: counted by hand, told in docs/diagnostics.md, and grouped in TensorBoard."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+from rllib_ragen.game_line_up import seat_statistics
+from rllib_ragen.learner_metrics import LEARNER_METRICS, learner_metrics
+from rllib_ragen.results import Evaluation, outcome_lines
+from rllib_ragen.run_log import _prefix
+from rllib_ragen.types import StopReason, Trajectory
+from tests.credit.build import trajectory
+
+PAGE = (Path(__file__).parents[1] / "docs" / "diagnostics.md").read_text(encoding="utf-8")
+
+
+def played(seat: str, outcome: str, gained: float, reason: StopReason = StopReason.FAILED) -> Trajectory:
+    built = trajectory("g", [(2, 3, gained)], reason)
+    built.agent_id, built.outcome = seat, outcome
+    return built
+
+
+def test_shares_and_returns_by_hand() -> None:
+    games = [
+        *(played("x", "win", 1.0), played("x", "win", 0.9), played("x", "draw", 0.0), played("x", "loss", -1.0)),
+        played("x", "", -0.1),
+        played("x", "win", 100.0, StopReason.ENV_ERROR),
+        played("o", "loss", -1.0),
+    ]
+    found = seat_statistics(games, ["x", "o"])
+    assert (found["win_rate_x"], found["draw_rate_x"], found["loss_rate_x"]) == (0.5, 0.25, 0.25)
+    assert math.isclose(found["return_x"], 0.8 / 5)
+    assert (found["win_rate_o"], found["loss_rate_o"], found["return_o"]) == (0.0, 1.0, -1.0)
+    assert math.isnan(seat_statistics([], ["x"])["win_rate_x"])
+
+
+def test_every_metric_of_games_is_told_and_has_its_group() -> None:
+    section = PAGE.split("## Metrics of games\n", 1)[1].split("\n## ", 1)[0]
+    told = re.findall(r"^\| `([^`]+)` \|", section, flags=re.MULTILINE)
+    logged = {name.replace("x", "<seat>") for name in seat_statistics([], ["x"])}
+    assert set(told) == logged | {"league_members", "league_score", "<metric>_<policy>"}
+    assert {_prefix(name) for name in seat_statistics([], ["x"])} == {"games"} == {_prefix("league_score")}
+    assert _prefix("return_mean") == "rollout"
+
+
+def test_the_numbers_of_several_policies_become_one() -> None:
+    one = dict.fromkeys(LEARNER_METRICS, 1.0)
+    assert learner_metrics({"p": one}) == one
+    both = learner_metrics({"p": one, "q": dict.fromkeys(LEARNER_METRICS, 4.0)})
+    assert (both["entropy"], both["num_trained_tokens"], both["logprob_gap_max"]) == (2.5, 5.0, 4.0)
+    assert (both["entropy_p"], both["entropy_q"]) == (1.0, 4.0)
+
+
+def test_evaluations_are_told_seat_by_seat() -> None:
+    row = {"iteration": 3, "split": "val", "greedy": False, "success": 0.5, "num_instances": 4.0, "num_failed": 0.0}
+    games = {"win_rate_x_vs_uniform": 0.5, "draw_rate_x_vs_uniform": 0.25, "loss_rate_x_vs_uniform": 0.25}
+    found = Evaluation.from_row(row | games | {"return_x_vs_uniform": 0.25})
+    assert outcome_lines(found) == ["  T = 1, x vs uniform: 50 % won, 25 % drawn, 25 % lost, return +0.25"]

@@ -1,0 +1,95 @@
+"""`python -m rllib_ragen.run --env tictactoe --self-play` and what can be done with the run afterwards."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from rllib_ragen import evaluate, play, run
+from rllib_ragen.bad_input import ConfigError
+from rllib_ragen.config_load import build_config, preset, read_yaml
+from rllib_ragen.game_scale import game_scale
+from rllib_ragen.models.tiny.game_model import make
+from rllib_ragen.report.__main__ import main as report
+from tests.starpo.conftest import local_ray, model, one_thread  # noqa: F401 - fixtures
+
+TOP = Path(__file__).parents[1]
+MODES = sorted(path for path in (TOP / "tune_configs" / "games").glob("*.yaml") if path.name not in ("defaults.yaml",))
+SMALL = [
+    *("rollout.num_groups=2", "rollout.group_size=2", "rollout.max_context_tokens=512", "rollout.max_reply_tokens=6"),
+    *("env.prompt_style=brief", "env.max_turns=3", "eval.num_instances=4", "eval.num_test_instances=4"),
+    *("eval.interval=1", "learner.torch_threads=1", "diagnostics.interval=1", "diagnostics.num_prompts=2"),
+]
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_a_game_trains_resumes_is_evaluated_and_reported(
+    model: Path,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for module in (run, evaluate):
+        # Ray is there already, for all tests of this process.
+        monkeypatch.setattr(module, "start_ray", lambda config: None)
+    folder = tmp_path / "ttt"
+    words = ["--env", "tictactoe", "--self-play", "--model", str(model), "--iterations", "2", "--name", "ttt"]
+    assert run.main([*words, "--results-dir", str(tmp_path), "--set", *SMALL]) == 0
+    said = capsys.readouterr().out
+    assert "task        tic_tac_toe: random 43.6 %, minimax 87.3 %, best possible 96.5 %, all against random" in said
+    assert "player_1 vs minimax: 0 % won" in said
+    assert run.main(["--resume", str(folder), "--iterations", "3"]) == 0
+    assert evaluate.main([str(folder), "--num-instances", "4"]) == 0
+    assert "player_0 vs uniform: " in capsys.readouterr().out
+    with (folder / "progress.csv").open(encoding="utf-8") as file:
+        table = list(csv.DictReader(file))
+    assert [row["iteration"] for row in table] == ["1", "2", "3"]
+    assert all(row[f"{outcome}_rate_player_0"] for row in table for outcome in ("win", "draw", "loss"))
+    lines = [json.loads(line) for line in (folder / "progress.jsonl").read_text(encoding="utf-8").splitlines()]
+    found = [row for row in lines if row.get("split") == "val" and not row["greedy"]]
+    assert [row["iteration"] for row in found] == [0, 1, 2, 3]
+    assert all(row["win_rate_player_1_vs_minimax"] == 0.0 for row in found)
+    assert {path.suffix for path in (folder / "model").iterdir()} >= {".safetensors", ".json"}
+    assert report([str(folder)]) == 0
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "player_1" in page and "random 43.6 %" in page
+
+
+@pytest.mark.parametrize("path", MODES, ids=lambda path: path.stem)
+def test_every_yaml_of_the_games_is_a_run(path: Path) -> None:
+    config = build_config(read_yaml(path))
+    assert preset(config.env.name)["env"]["name"] == config.env.name
+    if "config" in path.read_text(encoding="utf-8"):
+        assert config.multi_agent.mode == path.stem.split("_random")[0].split("_scripted")[0]
+
+
+def test_self_play_wants_a_game() -> None:
+    with pytest.raises(ConfigError, match=r"multi_agent\.mode=self_play with env\.name=sokoban, which has one agent"):
+        run.plan(run.parse(["--env", "sokoban", "--self-play"]))
+
+
+def test_games_are_played_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    assert play.main(["--env", "kuhn_poker"]) == run.BAD_INPUT
+    assert "python -m envs.games.play kuhn_poker" in capsys.readouterr().err
+
+
+def test_the_scale_of_a_game_is_the_mean_over_its_seats() -> None:
+    scale = game_scale("kuhn_poker", {})
+    assert scale is not None
+    # 56.2 and 43.8 %; 52.8 and 47.2 %; 75.0 and 62.5 % (docs/games.md).
+    assert scale.random == pytest.approx(0.5, abs=1e-3) and scale.best == pytest.approx(0.6875, abs=1e-3)
+    assert scale.scripted == ("kuhn_equilibrium", pytest.approx(0.5, abs=1e-3))
+    assert game_scale("tic_tac_toe", {"opening_moves": 3}) is None
+
+
+def test_a_games_own_small_model_is_a_folder_like_any_other(tmp_path: Path) -> None:
+    from envs.games import GameLimits
+    from rllib_ragen.rollout.chat import ChatFormat
+
+    make(tmp_path, "kuhn_poker", {}, GameLimits(), num_games=24)
+    chat = ChatFormat.from_folder(tmp_path)
+    assert "Your card: King" in chat.tokenizer.decode(chat.first_prompt("Kuhn poker", "Turn 1\nYour card: King"))
+    assert json.loads((tmp_path / "made.json").read_text())["games"] == 24
