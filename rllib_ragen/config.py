@@ -112,8 +112,10 @@ class VLLMSection(Section):
     enforce_eager: bool | None = Field(None, description="no graphs; null: true on a CPU, false on a GPU")
     separate_process: bool = Field(False, description="engine core in a process beside the env runner's")
     sleep: bool = Field(False, description="give the GPU's memory back while the learner works on it")
-    weight_transfer: Literal["object_store", "broadcast"] = Field(
-        "object_store", description="how new weights reach engines; broadcast: a process group, NCCL between GPUs"
+    weight_transfer: Literal["object_store", "broadcast", "adapters"] = Field(
+        "object_store",
+        description="how new weights reach engines; broadcast: a process group, NCCL between GPUs; adapters: LoRA's"
+        " alone, merged where the engine is",
     )
 
 

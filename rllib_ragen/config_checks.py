@@ -72,13 +72,20 @@ def _check_rollout(config: RunConfig) -> None:
 
 
 def _check_weight_transfer(config: RunConfig) -> None:
-    if config.vllm.weight_transfer != "broadcast":
+    way = config.vllm.weight_transfer
+    if way == "object_store":
         return
     if config.rollout.engine != "vllm":
         raise ConfigError(
-            f"vllm.weight_transfer=broadcast with rollout.engine={config.rollout.engine}: only vLLM's workers can join"
-            " a process group; allowed: rollout.engine=vllm"
+            f"vllm.weight_transfer={way} with rollout.engine={config.rollout.engine}: it is a way to vLLM's workers;"
+            " allowed: rollout.engine=vllm"
         )
+    if way == "adapters":
+        if config.learner.lora_rank is None:
+            raise ConfigError(
+                "vllm.weight_transfer=adapters with learner.lora_rank=null: there are none; allowed: a rank ≥ 1"
+            )
+        return
     if config.learner.sharding == "fsdp2":
         raise ConfigError(
             "vllm.weight_transfer=broadcast with learner.sharding=fsdp2: the first learner sends alone, but has a part"

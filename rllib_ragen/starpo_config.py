@@ -295,7 +295,7 @@ class StarPOConfig(FluentSetters):
 
     def make_broadcast(self) -> Broadcast | None:
         """The way of new weights to the engines; None: through the object store."""
-        if self.weight_transfer == "object_store":
+        if self.weight_transfer != "broadcast":
             return None
         gpus = self.num_gpus_per_learner > 0 and self.num_gpus_per_env_runner > 0
         return Broadcast("nccl" if gpus else "gloo", self.workers_per_engine, _CHANNEL_TIMEOUT_S)

@@ -101,7 +101,8 @@ class FluentSetters(AlgorithmConfig):
             enforce_eager: no graphs; None: True on a CPU, False on a GPU.
             separate_process: engine core in a process beside the env runner's.
             sleep: give the GPU's memory back while the learner works on it.
-            weight_transfer: object_store, or broadcast: a process group of the first learner and all engines.
+            weight_transfer: object_store; broadcast: a process group of the first learner and all engines; adapters:
+                LoRA's alone, merged by the runners.
         """
         return self._set(
             kv_cache_gib=kv_cache_gib,

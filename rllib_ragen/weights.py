@@ -101,8 +101,9 @@ def _not_finite(learner: Any) -> str:
 
 
 def _weights(learner: Any) -> dict[str, WireState]:
-    """By module id: arrays that share memory with the weights."""
-    plain = {m: learner.module[m].unwrapped().tensors(inference_only=True) for m in sorted(learner.module.keys())}
+    """By module id: arrays that share memory with the weights; of a plain model, or the adapters alone."""
+    whole = learner.config.weight_transfer != "adapters"
+    plain = {m: learner.module[m].unwrapped().tensors(inference_only=whole) for m in sorted(learner.module.keys())}
     return {module_id: {name: to_wire(t) for name, t in gathered(tensors)} for module_id, tensors in plain.items()}
 
 

@@ -38,6 +38,10 @@ CASES = {
         ["--engine", "hf", "--num-env-runners", "1", "--set", "vllm.weight_transfer=broadcast"],
         "vllm.weight_transfer=broadcast with rollout.engine=hf",
     ),
+    "adapters of a whole model": (
+        ["--engine", "vllm", "--num-env-runners", "1", "--set", "vllm.weight_transfer=adapters"],
+        "vllm.weight_transfer=adapters with learner.lora_rank=null",
+    ),
     "two members on one GPU": (
         [
             *("--engine", "vllm", "--num-env-runners", "1", "--set", "vllm.weight_transfer=broadcast"),

@@ -69,6 +69,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         self.engines: dict[str, Engine] = {}
         """By module id; empty until there are modules."""
         self._meeting: Meeting | None = None
+        self._base: MultiRLModule | None = None
         self._next_plain_group = 0
         self.make_env()
         if not self.config.shares_module:
@@ -274,8 +275,20 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             ValueError: a missing or unknown weight, or a wrong shape; that engine has not been changed then.
         """
         for module_id, engine in self.engines.items():
-            named = {name: from_wire(array) for name, array in lm_weights(modules[module_id]).items()}
-            engine.load_weights(named, version)
+            state = modules[module_id]
+            merged = self._merged(module_id, state) if self.config.weight_transfer == "adapters" else None
+            named = {name: from_wire(array) for name, array in state.items()} if merged is None else merged
+            engine.load_weights(lm_weights(named), version)
+
+    def _merged(self, module_id: str, adapters: WireState) -> dict[str, torch.Tensor]:
+        """A plain model's weights. The base model stays here, beside the engine, so that adapters alone travel."""
+        if self._base is None:
+            spec = self.config.get_multi_rl_module_spec(spaces=self.get_spaces(), inference_only=False)
+            self._base = spec.build()
+        module = self._base[module_id]
+        module.set_state(adapters)
+        tensors: dict[str, torch.Tensor] = module.tensors(inference_only=True)
+        return tensors
 
     def receive_weights(self, meeting: Meeting, first_rank: int, specs: Sequence[TensorSpec], version: int) -> None:
         """Takes what the first learner sends through the channel of `meeting`; the engine's workers have ranks there.

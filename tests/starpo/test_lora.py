@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import ray
 import torch
 from peft import PeftModel
 from safetensors.torch import load_file, save_file
@@ -79,6 +80,24 @@ def test_S1_remote_runners_sample_with_merged_weights(model: Path) -> None:
     assert largest_difference({name: found[name] for name in own}, own) == 0.0
     base = AutoModelForCausalLM.from_pretrained(model).state_dict()
     assert largest_difference(found, base) > 1e-2
+    algo.stop()
+
+
+@pytest.mark.vllm
+@pytest.mark.usefixtures("local_ray")
+def test_S1_adapters_alone_travel_and_are_merged_where_vllm_is(model: Path) -> None:
+    config = (
+        digits_config(model, **SETTINGS | {"num_minibatches": 1})
+        .env_runners(num_env_runners=1)
+        .rollout(engine="vllm", max_concurrent=16)
+        .vllm(weight_transfer="adapters")
+    )
+    algo = config.build_algo()
+    for _ in range(3):
+        assert algo.train()["starpo"]["logprob_gap_max"] < 1e-4
+    assert algo._published is not None
+    sent = ray.get(algo._published.weights)[MODULE]
+    assert sent and all(is_adapter(name) for name in sent)
     algo.stop()
 
 
