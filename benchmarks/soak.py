@@ -2,7 +2,7 @@
 
     python -m benchmarks.soak --minutes 15 --out soak.json
 
-Sokoban with the embedded model, 2 env runners. Every half minute or so a runner is killed or stopped (SIGSTOP, so that
+Sokoban with the embedded model, 2 env runners. Every minute or so a runner is killed or stopped (SIGSTOP, so that
 it hangs); one environment step in 500 raises, one in 2000 hangs. Checkpoints are saved as in a run. Afterwards:
 
 - memory: the unique memory (USS) of the driver, and of every runner that lived long enough, is flat: the median of its
@@ -11,7 +11,7 @@ it hangs); one environment step in 500 raises, one in 2000 hangs. Checkpoints ar
 - throughput: trajectories per CPU second (other work on the machine disturbs these less than those per second), median
   of the last third over that of the middle third, at least 0.85.
 
-The first third is warm-up. Exit code 0 if all hold.
+The first third is warm-up. Exit code 0 if all hold, 1 if not, 2 if there were too few iterations to tell.
 """
 
 from __future__ import annotations
@@ -99,10 +99,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; 0 if all checks hold."""
     parser = argparse.ArgumentParser(description="Continuous training under random faults.")
     parser.add_argument("--minutes", type=float, default=15)
-    parser.add_argument("--fault-every-s", type=float, default=30)
+    parser.add_argument("--fault-every-s", type=float, default=60)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)
     samples, faults = soak(options.minutes * 60, options.fault_every_s)
+    if len(samples) < 3 * MIN_SAMPLES:
+        print(f"{len(samples)} iterations are too few to judge, at least {3 * MIN_SAMPLES} are needed: more --minutes")
+        return 2
     verdict = judge(samples)
     if options.out is not None:
         found = {

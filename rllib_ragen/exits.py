@@ -52,7 +52,6 @@ _CODES: dict[type[Exception], ExitCode] = {
     MemoryError: ExitCode.MEMORY,
 }
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE}
-_OS_ERROR = re.compile(r"os error (\d+)")
 _NO_MEMORY = re.compile(r"can't allocate memory|out of memory|Cannot allocate memory", re.IGNORECASE)
 
 
@@ -61,7 +60,10 @@ def exit_code_of(error: BaseException, folder: Path) -> ExitCode:
     for kind, code in _CODES.items():
         if isinstance(error, kind):
             return code
-    if _errno(error) in _FULL or (isinstance(error, OSError) and _is_in(error.filename, folder)):
+    if isinstance(error, OSError) and (error.errno in _FULL or _is_in(error.filename, folder)):
+        return ExitCode.STORAGE
+    # safetensors tells it in words.
+    if type(error).__name__ == "SafetensorError" and "(os error " in str(error):
         return ExitCode.STORAGE
     # torch raises plain RuntimeErrors on a CPU, and a RuntimeError of its own on a GPU.
     if isinstance(error, RuntimeError) and _NO_MEMORY.search(str(error)):
@@ -81,11 +83,3 @@ def sentence_of(error: BaseException, code: ExitCode) -> str:
 
 def _is_in(path: object, folder: Path) -> bool:
     return isinstance(path, (str, Path)) and Path(path).absolute().is_relative_to(folder.absolute())
-
-
-def _errno(error: BaseException) -> int | None:
-    if isinstance(error, OSError):
-        return error.errno
-    # safetensors tells it in words.
-    found = _OS_ERROR.search(str(error)) if type(error).__name__ == "SafetensorError" else None
-    return int(found[1]) if found else None

