@@ -20,8 +20,8 @@ from rllib_ragen.sweep.member import member_name, member_number
 from rllib_ragen.sweep.spec import SweepSpec
 from rllib_ragen.sweep.study import SweepStudy, result_of
 
-_KEPT = 4
-"""Checkpoints of a member that Tune keeps: an older one may still be on its way to another member."""
+_KEPT = 20
+"""Checkpoints of a member that Tune keeps: with 4, a quick donor's were gone before a slow starter had read them."""
 
 
 def population_space(spec: SweepSpec, study: SweepStudy, folder: Path) -> dict[str, Any]:

@@ -39,7 +39,7 @@ SOKOBAN: dict[str, Any] = {
 }
 POPULATION: dict[str, Any] = {
     "name": "tiny",
-    "base": {**SWEEP["base"], "diagnostics": {"interval": 0}, "iterations": 4},
+    "base": {**SWEEP["base"], "diagnostics": {"interval": 0}, "iterations": 8},
     "space": {"learner.lr": {"loguniform": [1e-5, 1e-3]}, "learner.clip_high": {"choice": [0.2, 0.28]}},
     "sampler": "random",
     "scheduler": "pbt",
@@ -106,19 +106,19 @@ def test_CMA_ES_searches_ranges(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_worse_member_goes_on_from_the_better_ones_checkpoint(tmp_path: Path) -> None:
     folder, _ = sweep(tmp_path, POPULATION)
-    assert last_iterations(folder) == [4, 4]
+    assert last_iterations(folder) == [8, 8]
     exchanges = {
         number: [json.loads(line) for line in path.read_text().splitlines()]
         for number in (0, 1)
         if (path := run_folder_of(folder, number, 0) / EXCHANGES_FILE).is_file()
     }
-    assert exchanges, "with two members one is the worse after every iteration"
+    assert exchanges, "of two members one is the worse, as soon as both have been judged"
     for number, rows in exchanges.items():
         run = run_folder_of(folder, number, 0)
         assert {row["from"] for row in rows} == {1 - number}
         # The newest checkpoint but the last one is reported with its owner.
         owners = [json.loads(path.read_text()) for path in sorted(run.glob(f"checkpoints/*/{OWNER_FILE}"))]
-        assert all(owner["iteration"] <= 4 for owner in owners)
+        assert all(owner["iteration"] < 8 for owner in owners)
         saved = read_yaml(run / "config.yaml")["learner"]
         assert (saved["lr"], saved["clip_high"]) == tuple(rows[-1]["values"][key] for key in POPULATION["space"])
         for row in rows:
