@@ -20,7 +20,13 @@ TOP = Path(__file__).parents[1]
 MODES = sorted(path for path in (TOP / "tune_configs" / "games").glob("*.yaml") if path.name not in ("defaults.yaml",))
 SMALL = [
     *("rollout.num_groups=2", "rollout.group_size=2", "rollout.max_context_tokens=512", "rollout.max_reply_tokens=6"),
-    *("env.prompt_style=brief", "env.max_turns=3", "eval.num_instances=4", "eval.num_test_instances=4"),
+    *(
+        "env.prompt_style=brief",
+        "env.max_turns=5",
+        "multi_agent.list_actions=false",
+        "eval.num_instances=4",
+        "eval.num_test_instances=4",
+    ),
     *("eval.interval=1", "learner.torch_threads=1", "diagnostics.interval=1", "diagnostics.num_prompts=2"),
 ]
 
