@@ -87,7 +87,8 @@ def test_the_scale_of_a_game_is_the_mean_over_its_seats() -> None:
     assert scale is not None
     # 56.2 and 43.8 %; 52.8 and 47.2 %; 75.0 and 62.5 % (docs/games.md).
     assert scale.random == pytest.approx(0.5, abs=1e-3) and scale.best == pytest.approx(0.6875, abs=1e-3)
-    assert scale.scripted == ("kuhn_equilibrium", pytest.approx(0.5, abs=1e-3))
+    assert scale.scripted is not None and scale.scripted[0] == "kuhn_equilibrium"
+    assert scale.scripted[1] == pytest.approx(0.5, abs=1e-3)
     assert game_scale("tic_tac_toe", {"opening_moves": 3}) is None
 
 
