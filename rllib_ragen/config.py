@@ -284,8 +284,8 @@ class RunConfig(Section):
     """Everything that makes a run what it is."""
 
     env: EnvSection = Field(default_factory=EnvSection)
-    multi_agent: MultiAgentSection = Field(default_factory=MultiAgentSection)
     model: ModelSection = Field(default_factory=ModelSection)
+    multi_agent: MultiAgentSection = Field(default_factory=MultiAgentSection)
     rollout: RolloutSection = Field(default_factory=RolloutSection)
     vllm: VLLMSection = Field(default_factory=VLLMSection)
     credit: CreditSection = Field(default_factory=CreditSection)

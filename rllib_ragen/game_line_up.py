@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 OUTCOMES = ("win", "draw", "loss")
 _RANDOM = "uniform"
 _SEAT = 7
-_SPEC_FIELDS = ("group_id", "env_seed", "outcome_seed", "sampling_seed", "split")
 MapAgent = Callable[..., str]
 
 
@@ -152,4 +151,4 @@ def seat_statistics(trajectories: Sequence[Trajectory], seats: Sequence[str], su
 
 
 def _with_seats(spec: EpisodeSpec, seats: tuple[tuple[str, str], ...]) -> GameSpec:
-    return GameSpec(*(getattr(spec, name) for name in _SPEC_FIELDS), seats)
+    return GameSpec(spec.group_id, spec.env_seed, spec.outcome_seed, spec.sampling_seed, spec.split, seats)

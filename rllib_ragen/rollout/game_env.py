@@ -27,7 +27,7 @@ def script_of(policy_id: str) -> str | None:
     return name
 
 
-class GameMultiAgentEnv(MultiAgentEnv):  # type: ignore[misc]
+class GameMultiAgentEnv(MultiAgentEnv):
     """RLlib's view of a TextGameEnv: dictionaries by seat, prompts of exactly the seats that are to reply.
 
     `reset` understands the options of TextGameEnv, and `scripts`: {seat: name of a scripted player}. Those seats are

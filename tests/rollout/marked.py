@@ -33,7 +33,7 @@ class Marked(Engine):
         if not self.waiting:
             return []
         key = max(self.waiting)
-        prompt = self.chat.tokenizer.decode(self.waiting.pop(key))
+        prompt = self.chat.tokenizer.decode(list(self.waiting.pop(key)))
         if self.fails_on is not None and self.fails_on in prompt:
             return [(key, EngineFailure("this one fails"))]
         return [(key, Sampled(self.ids, [-0.5] * len(self.ids), True, policy_version=3))]
@@ -52,7 +52,7 @@ class Marked(Engine):
         self.reset()
 
 
-class Story(MultiAgentEnv):  # type: ignore[misc]
+class Story(MultiAgentEnv):
     """Says what it was told to say, whatever is replied; remembers the replies."""
 
     system_prompt = "rules"

@@ -18,8 +18,7 @@ def test_every_key_of_the_run_config_has_a_fluent_setter_and_every_setter_a_key(
     config = StarPOConfig
     setters = (
         *(config.training, config.credit, config.learning, config.rollout, config.vllm),
-        config.diagnostics,
-        config.fault,
+        *(config.diagnostics, config.fault, config.games),
     )
     own = {name for method in setters for name in inspect.signature(method).parameters} - {"self"}
     elsewhere = {

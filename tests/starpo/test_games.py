@@ -165,9 +165,11 @@ def test_several_policies_on_vllm_are_refused_with_the_reason(model: Path) -> No
 
 def test_policies_and_mappings_that_do_not_fit_are_refused(model: Path) -> None:
     def mapped(policy: str) -> StarPOConfig:
-        return game_config(model).multi_agent(
+        config = game_config(model)
+        config.multi_agent(
             policies={"a", "b"}, policy_mapping_fn=lambda agent, episode, **kwargs: policy, policies_to_train=["a"]
         )
+        return config
 
     mapped("a").validate()
     mapped("script:uniform").validate()
