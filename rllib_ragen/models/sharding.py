@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
 import torch
 import torch.distributed as dist
@@ -46,7 +47,7 @@ def gathered(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
         if not isinstance(tensor, DTensor):
             yield name, tensor
             continue
-        whole = tensor.detach().full_tensor()
+        whole = cast(DTensor, tensor.detach()).full_tensor()
         if dist.get_rank() == 0:
             yield name, whole
 

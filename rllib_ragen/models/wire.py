@@ -53,7 +53,7 @@ def copy_into(own: Mapping[str, torch.Tensor], state: Mapping[str, WireArray]) -
 
 def without_twins(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """`state` with every tensor once: tied weights (embedding and output layer) keep their first name only."""
-    first: dict[tuple[int, int, torch.Size], str] = {}
+    first: dict[tuple[Any, ...], str] = {}
     for name, tensor in state.items():
         # Not by address: that of an empty part of a sharded weight is 0.
         storage = own_part(tensor).untyped_storage()._cdata

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import psutil
 import pytest
 
 from rllib_ragen.exits import ExitCode
+from rllib_ragen.types import TokenRow
 from tests.faults.build import LEARNER, RUNNER, SMALL, AtIteration, Ended, kill, newest_is_sound, rows, run
 from tests.faults.conftest import Hurt
 
@@ -53,10 +55,10 @@ def long_update() -> None:
 
     update = StarPO._update
 
-    def slow(self: StarPO, batch: Any) -> None:
+    def slow(self: StarPO, rows: Sequence[TokenRow]) -> None:
         while self.iteration == 1:
             time.sleep(0.1)
-        update(self, batch)
+        update(self, rows)
 
     StarPO._update = slow  # type: ignore[method-assign]
 
@@ -115,8 +117,8 @@ def poisoned_update() -> None:
 
     update = StarPO._update
 
-    def poison(self: StarPO, batch: Any) -> None:
-        update(self, batch)
+    def poison(self: StarPO, rows: Sequence[TokenRow]) -> None:
+        update(self, rows)
         if self._progress.iteration == 2:
             next(self.learner_group._learner.module["default_policy"].parameters()).data[0, 0] = float("nan")
 
@@ -152,8 +154,8 @@ def no_memory() -> None:
 
     update = StarPO._update
 
-    def greedy(self: StarPO, batch: Any) -> None:
-        update(self, batch)
+    def greedy(self: StarPO, rows: Sequence[TokenRow]) -> None:
+        update(self, rows)
         if self._progress.iteration == 1:
             torch.empty(1 << 50)
 

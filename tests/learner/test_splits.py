@@ -87,7 +87,7 @@ def twins(pair: Any, **settings: Any) -> None:
     on_every_learner(pair, build)
 
 
-def learn_together(pair: Any, rows: list[TokenRow], settings: dict[str, Any], start: Any) -> tuple[Any, Any]:
+def learn_together(pair: Any, rows: list[TokenRow], settings: dict[str, Any], start: Any) -> tuple[Any, ...]:
     """(weights, moments) of the twins after two updates from `start`."""
     plans = [TokenTrainingData.plan(rows, rng=np.random.default_rng(k), **PLAN) for k in range(2)]
     shares = [[data for data, _ in plan.shard(2)] for plan in plans]

@@ -156,7 +156,7 @@ def test_members_start_with_the_studys_values(tmp_path: Path) -> None:
 def test_values_that_are_handed_on_are_near_the_donors_and_in_their_range() -> None:
     spec = read_sweep(POPULATION)
     scheduler = population_scheduler(spec, "max")
-    donor = {"sweep": "x", "number": 1, "values": {"learner.lr": 9e-4, "learner.clip_high": 0.28}}
+    donor: dict[str, Any] = {"sweep": "x", "number": 1, "values": {"learner.lr": 9e-4, "learner.clip_high": 0.28}}
     drawn = [scheduler._get_new_config(None, SimpleNamespace(config=donor))[0]["values"] for _ in range(50)]
     assert all(1e-5 <= values["learner.lr"] <= 1e-3 for values in drawn)
     assert {values["learner.clip_high"] for values in drawn} == {0.2, 0.28}
