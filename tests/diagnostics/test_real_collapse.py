@@ -10,20 +10,20 @@ import pytest
 from tests.test_run import command
 
 pytestmark = pytest.mark.slow
-BANDIT = [
-    *("--env", "bandit", "--engine", "hf", "--num-groups", "8", "--group-size", "4", "--iterations", "30"),
+SOKOBAN = [
+    *("--env", "sokoban", "--engine", "hf", "--num-groups", "8", "--group-size", "4", "--iterations", "15"),
     *("--set", "eval.interval=0", "eval.num_test_instances=0", "learner.torch_threads=1", "diagnostics.interval=10"),
 ]
 BROKEN = [
     *("learner.lr=0.01", "learner.grad_clip=1e6", "learner.clip_low=0.99", "learner.clip_high=100"),
-    *("learner.clip_dual=null", "learner.entropy_coeff=0", "alarms.entropy_collapse=stop"),
+    *("learner.clip_dual=null", "learner.entropy_coeff=0", "alarms.repetition=stop"),
 ]
 """A hundred times the learning rate, and nothing that holds a step back."""
 
 
 def played(tmp_path: Path, *changes: str) -> tuple[list[dict[str, object]], list[dict[str, object]], str]:
     """(training rows, alarms, output) of a run."""
-    code, output = command(*BANDIT, *changes, "--results-dir", str(tmp_path), "--name", "run")
+    code, output = command(*SOKOBAN, *changes, "--results-dir", str(tmp_path), "--name", "run")
     assert code == 0, output
     rows, alarms = (
         [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
@@ -34,12 +34,12 @@ def played(tmp_path: Path, *changes: str) -> tuple[list[dict[str, object]], list
 
 def test_a_run_that_learns_sets_nothing_off(tmp_path: Path) -> None:
     rows, alarms, output = played(tmp_path)
-    assert len(rows) == 30 and alarms == []
-    assert "because all 30 iterations are done" in output
+    assert len(rows) == 15 and alarms == []
+    assert "because all 15 iterations are done" in output
 
 
 def test_a_run_that_breaks_is_told_and_ended(tmp_path: Path) -> None:
     rows, alarms, output = played(tmp_path, *BROKEN)
-    assert "entropy_collapse" in {alarm["alarm"] for alarm in alarms}
-    assert "because alarms.entropy_collapse=stop and there is a entropy collapse" in output
-    assert len(rows) < 30
+    assert {"length_blowup", "repetition"} <= {alarm["alarm"] for alarm in alarms}
+    assert "because alarms.repetition=stop and there is a repetition" in output
+    assert len(rows) < 15
