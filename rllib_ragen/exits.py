@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 from enum import IntEnum
 from pathlib import Path
@@ -82,4 +83,4 @@ def sentence_of(error: BaseException, code: ExitCode) -> str:
 
 
 def _is_in(path: object, folder: Path) -> bool:
-    return isinstance(path, (str, Path)) and Path(path).absolute().is_relative_to(folder.absolute())
+    return isinstance(path, (str, bytes, Path)) and Path(os.fsdecode(path)).absolute().is_relative_to(folder.absolute())
