@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from envs.games.limits import GameLimits
 from envs.text import PromptStyle, TextLimits
-from rllib_ragen.game_names import game_name
+from rllib_ragen.games.names import game_name
 
 EMBEDDED_MODEL = "tiny"
 """`model.path` of the model that ships with the package."""

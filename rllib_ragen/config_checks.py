@@ -8,7 +8,7 @@ from envs.registry import make_text_env
 from rllib_ragen.bad_input import ConfigError, nearest
 from rllib_ragen.config import CreditSection, LearnerSection, RunConfig
 from rllib_ragen.credit.registry import estimator_names, make_estimator
-from rllib_ragen.game_checks import check_game
+from rllib_ragen.games.checks import check_game
 from rllib_ragen.presets import algorithm_names
 from rllib_ragen.task_names import task_name
 

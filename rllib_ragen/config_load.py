@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from rllib_ragen.config import RunConfig
 from rllib_ragen.config_checks import ConfigError, check_config, nearest
 from rllib_ragen.config_errors import sentence
-from rllib_ragen.game_names import game_name
+from rllib_ragen.games.names import game_name
 from rllib_ragen.presets import algorithm_file, algorithm_names, env_file, game_defaults
 from rllib_ragen.task_names import task_name
 

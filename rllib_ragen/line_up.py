@@ -1,6 +1,6 @@
 """Who plays: the episodes of a batch and of an evaluation, and whose trajectories are learnt from.
 
-`LineUp` is that of an environment with one agent; game_line_up.py has the one for several.
+`LineUp` is that of an environment with one agent; games/line_up.py has the one for several.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from rllib_ragen.config import RunConfig
 from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import build_config, flatten, merge, preset
 from rllib_ragen.display import safe
-from rllib_ragen.game_names import game_name
+from rllib_ragen.games.names import game_name
 from rllib_ragen.preflight import preflight
 from rllib_ragen.run import BAD_INPUT
 from rllib_ragen.run_folder import RunFolder

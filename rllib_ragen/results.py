@@ -10,8 +10,8 @@ from typing import Any
 from envs.baselines import Baselines, baselines_for
 from rllib_ragen.config import RunConfig
 from rllib_ragen.display import percent
-from rllib_ragen.game_names import game_name
-from rllib_ragen.game_scale import GameScale, game_scale
+from rllib_ragen.games.names import game_name
+from rllib_ragen.games.scale import GameScale, game_scale
 
 Scale = Baselines | GameScale
 """What success rates are read against."""

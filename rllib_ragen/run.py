@@ -31,16 +31,16 @@ from rllib_ragen.config_load import (
     save_config,
 )
 from rllib_ragen.display import Display, make_display
-from rllib_ragen.exits import ExitCode, exit_code_of, sentence_of
-from rllib_ragen.game_names import game_name
-from rllib_ragen.interrupt import Interrupt
+from rllib_ragen.faults.exits import ExitCode, exit_code_of, sentence_of
+from rllib_ragen.faults.interrupt import Interrupt
+from rllib_ragen.faults.watchdog import Watchdog
+from rllib_ragen.games.names import game_name
 from rllib_ragen.preflight import preflight
 from rllib_ragen.ray_start import start_ray
 from rllib_ragen.results import find_baselines, results_table, scale_line
 from rllib_ragen.rollout.engines.choose import EngineChoice
 from rllib_ragen.run_folder import RunFolder, SavedState
 from rllib_ragen.task_names import model_folder_of, task_name
-from rllib_ragen.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from rllib_ragen.training import Training

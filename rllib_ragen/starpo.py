@@ -34,8 +34,10 @@ from rllib_ragen.diagnostics.replies import reply_statistics
 from rllib_ragen.diagnostics.scorer import score_on_learners
 from rllib_ragen.display import safe
 from rllib_ragen.dynamic_sampling import sample_with_spread
-from rllib_ragen.exits import ExitCode
-from rllib_ragen.game_line_up import GameLineUp
+from rllib_ragen.faults.exits import ExitCode
+from rllib_ragen.faults.pulse import resident_gib
+from rllib_ragen.faults.watchdog import waiting
+from rllib_ragen.games.line_up import GameLineUp
 from rllib_ragen.learner.calls import at_work, on_every_learner, on_first_learner
 from rllib_ragen.learner.training_data import TokenTrainingData
 from rllib_ragen.learner_metrics import LEARNER_METRICS, learner_metrics
@@ -44,7 +46,6 @@ from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.lora_settings import lora_settings
 from rllib_ragen.models.wire import WireState
 from rllib_ragen.progress import Batch, Progress
-from rllib_ragen.pulse import resident_gib
 from rllib_ragen.rllib_names import RLlibNames
 from rllib_ragen.rollout.chat import ChatFormat
 from rllib_ragen.rollout.collect import EpisodeSpec
@@ -53,7 +54,6 @@ from rllib_ragen.rollout.multi_agent_episodes import to_trajectories
 from rllib_ragen.rollout.statistics import policy_lag, rollout_statistics
 from rllib_ragen.starpo_config import StarPOConfig
 from rllib_ragen.types import FloatArray, TokenRow, Trajectory
-from rllib_ragen.watchdog import waiting
 from rllib_ragen.weights import Publication, publish, put, send
 
 METRICS = "starpo"

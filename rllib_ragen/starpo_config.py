@@ -21,9 +21,9 @@ from rllib_ragen.config_checks import ConfigError, check_config
 from rllib_ragen.config_errors import sentence
 from rllib_ragen.config_load import algorithm_preset, flatten
 from rllib_ragen.credit.registry import make_estimator
-from rllib_ragen.game_line_up import policies_of
-from rllib_ragen.game_names import game_name
-from rllib_ragen.line_up_checks import check_line_up
+from rllib_ragen.games.line_up import policies_of
+from rllib_ragen.games.line_up_checks import check_line_up
+from rllib_ragen.games.names import game_name
 from rllib_ragen.lora_checks import check_lora
 from rllib_ragen.models.folder import check_model_folder
 from rllib_ragen.models.lora_settings import lora_settings

@@ -11,7 +11,7 @@ from envs.games.players import PLAYERS
 from envs.games.registry import game_names
 from envs.registry import check_env_name, env_names, gym_id
 from rllib_ragen.config import EMBEDDED_MODEL, RunConfig
-from rllib_ragen.game_names import game_name
+from rllib_ragen.games.names import game_name
 from rllib_ragen.models.folder import model_folder
 
 

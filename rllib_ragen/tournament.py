@@ -22,7 +22,7 @@ from rllib_ragen.cli import key_table, make_parser, positive, read_layers
 from rllib_ragen.config import EMBEDDED_MODEL, RunConfig
 from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import build_config, flatten, merge, preset
-from rllib_ragen.game_names import game_name
+from rllib_ragen.games.names import game_name
 from rllib_ragen.models.folder import check_model_folder
 from rllib_ragen.run import BAD_INPUT
 from rllib_ragen.task_names import best_script, model_folder_of

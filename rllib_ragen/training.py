@@ -11,12 +11,12 @@ from rllib_ragen.config import RunConfig
 from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.diagnostics.alarms import Alarms
 from rllib_ragen.display import Display, Progress, percent
-from rllib_ragen.exits import ExitCode, exit_code_of, sentence_of
-from rllib_ragen.interrupt import Interrupt
+from rllib_ragen.faults.exits import ExitCode, exit_code_of, sentence_of
+from rllib_ragen.faults.interrupt import Interrupt
+from rllib_ragen.faults.watchdog import waiting
 from rllib_ragen.results import Evaluation, Scale, best_on_validation, validation_line
 from rllib_ragen.run_folder import RunFolder, SavedState
 from rllib_ragen.run_log import Row, RunLog, measured
-from rllib_ragen.watchdog import waiting
 
 if TYPE_CHECKING:
     from rllib_ragen.starpo import StarPO

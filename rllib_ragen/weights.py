@@ -19,12 +19,12 @@ from ray.rllib.core.learner.learner_group import LearnerGroup
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
 
-from rllib_ragen.exits import NotFinite
+from rllib_ragen.faults.exits import NotFinite
+from rllib_ragen.faults.watchdog import waiting
 from rllib_ragen.learner.calls import on_every_learner, on_first_learner
 from rllib_ragen.models.sharding import gathered
 from rllib_ragen.models.wire import WireState, to_wire
 from rllib_ragen.rollout.dispatch import restart
-from rllib_ragen.watchdog import waiting
 from rllib_ragen.weight_broadcast import Broadcast
 
 logger = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from envs.baselines import Baselines
 from rllib_ragen.config import RunConfig
 from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.display import Display, LiveDisplay, Progress, duration, make_display, shown, sparkline
-from rllib_ragen.interrupt import Interrupt
+from rllib_ragen.faults.interrupt import Interrupt
 from rllib_ragen.results import Evaluation, best_on_validation, results_table, validation_line
 from rllib_ragen.run_folder import RunFolder
 from rllib_ragen.run_log import RunLog, measured

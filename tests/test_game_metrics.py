@@ -6,7 +6,7 @@ import math
 import re
 from pathlib import Path
 
-from rllib_ragen.game_line_up import seat_statistics
+from rllib_ragen.games.line_up import seat_statistics
 from rllib_ragen.learner_metrics import LEARNER_METRICS, learner_metrics
 from rllib_ragen.results import Evaluation, outcome_lines
 from rllib_ragen.run_log import _prefix

@@ -11,7 +11,7 @@ import pytest
 from rllib_ragen import evaluate, play, run
 from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.config_load import build_config, preset, read_yaml
-from rllib_ragen.game_scale import game_scale
+from rllib_ragen.games.scale import game_scale
 from rllib_ragen.models.tiny.game_model import make
 from rllib_ragen.report.__main__ import main as report
 from tests.starpo.conftest import local_ray, model, one_thread  # noqa: F401 - fixtures

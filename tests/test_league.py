@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rllib_ragen.config import MultiAgentSection
-from rllib_ragen.league import League, score_of
+from rllib_ragen.games.league import League, score_of
 from rllib_ragen.types import Trajectory
 
 

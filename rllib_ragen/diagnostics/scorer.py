@@ -12,11 +12,11 @@ from ray.rllib.core.learner.learner_group import LearnerGroup
 from torch import Tensor
 
 from rllib_ragen.diagnostics.information import Array
+from rllib_ragen.faults.pulse import beat
 from rllib_ragen.learner.batching import plan_microbatches
 from rllib_ragen.learner.calls import on_every_learner
 from rllib_ragen.learner.distributed import missing_passes
 from rllib_ragen.models.llm_module import LLMRLModule
-from rllib_ragen.pulse import beat
 from rllib_ragen.types import IntArray
 
 

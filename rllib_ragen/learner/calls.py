@@ -10,9 +10,9 @@ import ray
 from ray.exceptions import RayActorError, RayError
 from ray.rllib.core.learner.learner_group import LearnerGroup
 
-from rllib_ragen.exits import WorkersLost
-from rllib_ragen.pulse import of_actor, own
-from rllib_ragen.watchdog import waiting
+from rllib_ragen.faults.exits import WorkersLost
+from rllib_ragen.faults.pulse import of_actor, own
+from rllib_ragen.faults.watchdog import waiting
 
 _PING_S = 10.0
 

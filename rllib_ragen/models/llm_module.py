@@ -12,6 +12,7 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from rllib_ragen.faults.pulse import beat
 from rllib_ragen.models.attention import ATTENTION
 from rllib_ragen.models.head import Head, check_head
 from rllib_ragen.models.logprobs import token_scores
@@ -19,7 +20,6 @@ from rllib_ragen.models.lora_settings import LoraSettings
 from rllib_ragen.models.recompute import layers_of, recomputed_layers
 from rllib_ragen.models.sharding import gathered, shard
 from rllib_ragen.models.wire import WireState, copy_into, to_wire, without_twins
-from rllib_ragen.pulse import beat
 
 WeightT = TypeVar("WeightT")
 LLM = "llm."

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from envs.text import TextEnv
-from rllib_ragen.pulse import beat
+from rllib_ragen.faults.pulse import beat
 from rllib_ragen.rollout.chat import ChatFormat
 from rllib_ragen.rollout.context import Context
 from rllib_ragen.rollout.engines.base import Engine, EngineFailure

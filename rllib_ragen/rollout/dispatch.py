@@ -11,12 +11,12 @@ from typing import Any
 import ray
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
-from rllib_ragen.exits import WorkersLost
-from rllib_ragen.pulse import Pulse, of_actor
+from rllib_ragen.faults.exits import WorkersLost
+from rllib_ragen.faults.pulse import Pulse, of_actor
+from rllib_ragen.faults.watchdog import waiting
 from rllib_ragen.rollout.collect import EpisodeSpec
 from rllib_ragen.rollout.env_runner import Played
 from rllib_ragen.rollout.multi_agent_episodes import Episode
-from rllib_ragen.watchdog import waiting
 
 _MAX_ROUNDS = 6
 _POLL_S = 0.5

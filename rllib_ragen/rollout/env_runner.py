@@ -21,10 +21,10 @@ from ray.rllib.utils.framework import get_device
 from ray.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME, WEIGHTS_SEQ_NO
 
 from envs.text import TextEnv
+from rllib_ragen.faults.pulse import resident_gib
 from rllib_ragen.models.channel import Meeting, TensorSpec
 from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.wire import WireState, from_wire
-from rllib_ragen.pulse import resident_gib
 from rllib_ragen.rollout.chat import ChatFormat
 from rllib_ragen.rollout.collect import EpisodeSpec, collect
 from rllib_ragen.rollout.engines.base import Engine, EngineDead

@@ -76,11 +76,11 @@ def train(
 ) -> dict[str, Any]:
     """Trains from `start` in the run folder that the config names; the last validation, and why it stopped if early."""
     from rllib_ragen.display import Display
-    from rllib_ragen.interrupt import Interrupt
+    from rllib_ragen.faults.interrupt import Interrupt
+    from rllib_ragen.faults.watchdog import Watchdog
     from rllib_ragen.preflight import preflight
     from rllib_ragen.results import find_baselines
     from rllib_ragen.training import run_training
-    from rllib_ragen.watchdog import Watchdog
 
     assert config.name is not None
     path = config.results_dir / config.name

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from rllib_ragen.exits import ExitCode
+from rllib_ragen.faults.exits import ExitCode
 from rllib_ragen.types import TokenRow
 from tests.faults.build import LEARNER, RUNNER, SMALL, AtIteration, Ended, kill, newest_is_sound, rows, run
 from tests.faults.conftest import Hurt

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from rllib_ragen.config import RunConfig
-from rllib_ragen.exits import ExitCode
+from rllib_ragen.faults.exits import ExitCode
 from rllib_ragen.rollout.dispatch import Losses
 from tests.faults.build import TOP
 

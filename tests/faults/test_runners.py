@@ -11,7 +11,7 @@ import psutil
 import pytest
 import ray
 
-from rllib_ragen.exits import WorkersLost
+from rllib_ragen.faults.exits import WorkersLost
 from rllib_ragen.starpo import StarPO
 from tests.faults.build import TOP
 from tests.starpo.build import digits_config

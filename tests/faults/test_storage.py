@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rllib_ragen.exits import ExitCode, exit_code_of
+from rllib_ragen.faults.exits import ExitCode, exit_code_of
 from rllib_ragen.run import main
 from tests.faults.build import SMALL, AtIteration, newest_is_sound
 from tests.faults.conftest import Hurt

@@ -8,8 +8,8 @@ import threading
 import time
 from pathlib import Path
 
-from rllib_ragen.exits import ExitCode
-from rllib_ragen.watchdog import Watchdog, waiting
+from rllib_ragen.faults.exits import ExitCode
+from rllib_ragen.faults.watchdog import Watchdog, waiting
 from tests.faults.build import TOP
 
 
@@ -28,7 +28,7 @@ def test_L1_what_is_waited_for_is_said_again_and_again_until_it_moves() -> None:
 
 
 def test_work_that_beats_is_not_told() -> None:
-    from rllib_ragen.pulse import beat
+    from rllib_ragen.faults.pulse import beat
 
     said: list[str] = []
     with Watchdog(said.append, report_after_s=0.5, hang_timeout_s=1), waiting("work"):
@@ -50,8 +50,8 @@ def ended_with(tmp_path: Path, wait: str) -> tuple[int, str, str]:
     code = f"""
 import ctypes, signal, sys, threading, time
 from pathlib import Path
-from rllib_ragen.interrupt import Interrupt
-from rllib_ragen.watchdog import Watchdog, waiting
+from rllib_ragen.faults.interrupt import Interrupt
+from rllib_ragen.faults.watchdog import Watchdog, waiting
 def deaf():
     while True:
         try: time.sleep(1)

@@ -22,7 +22,7 @@ from rllib_ragen.config import LearnerSection
 from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import build_config
 from rllib_ragen.display import Display
-from rllib_ragen.interrupt import Interrupt
+from rllib_ragen.faults.interrupt import Interrupt
 from rllib_ragen.lora_checks import check_lora
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.models.lora import is_adapter

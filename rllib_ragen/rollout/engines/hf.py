@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from rllib_ragen.faults.pulse import beat
 from rllib_ragen.models.attention import ATTENTION, additive_mask
-from rllib_ragen.pulse import beat
 from rllib_ragen.rollout.engines.base import BUSY, Engine, EngineFailure
 from rllib_ragen.rollout.engines.prefixes import share_prefixes
 from rllib_ragen.rollout.engines.ragged_cache import RaggedCache, Window

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
+from rllib_ragen.faults.pulse import beat
 from rllib_ragen.models.channel import Meeting, TensorSpec
-from rllib_ragen.pulse import beat
 from rllib_ragen.rollout.engines.base import BUSY, Engine, EngineDead, EngineFailure
 from rllib_ragen.rollout.engines.weights import WeightSpec
 from rllib_ragen.types import Sampled, Sampling

@@ -11,7 +11,7 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 
 from envs.games.registry import make_game
 from rllib_ragen.config import MultiAgentSection
-from rllib_ragen.league import League, member_ids, score_of
+from rllib_ragen.games.league import League, member_ids, score_of
 from rllib_ragen.line_up import LineUp, Play
 from rllib_ragen.rollout.collect import EpisodeSpec
 from rllib_ragen.rollout.game_env import SCRIPT

@@ -10,7 +10,7 @@ from envs.games.registry import make_text_game
 from envs.splits import Split
 from rllib_ragen.bad_input import ConfigError, nearest
 from rllib_ragen.config import EnvSection, MultiAgentSection, RunConfig
-from rllib_ragen.game_names import game_name
+from rllib_ragen.games.names import game_name
 
 _NOT_OF_GAMES = ("max_actions_per_turn", "max_actions")
 

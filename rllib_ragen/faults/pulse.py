@@ -12,7 +12,7 @@ import sys
 import time
 from typing import NamedTuple
 
-_KEY = "rllib_ragen/pulse/"
+_KEY = "rllib_ragen/faults/pulse/"
 _EVERY_S = 2.0
 
 

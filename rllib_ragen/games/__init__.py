@@ -1,0 +1,1 @@
+"""What a run of a game for several seats needs: names, line-ups, leagues, scales."""
