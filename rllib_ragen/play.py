@@ -24,6 +24,7 @@ from rllib_ragen.config_load import build_config, flatten, merge, preset
 from rllib_ragen.display import safe
 from rllib_ragen.games.names import game_name
 from rllib_ragen.preflight import preflight
+from rllib_ragen.quiet import quieten
 from rllib_ragen.run import BAD_INPUT
 from rllib_ragen.run_folder import RunFolder
 
@@ -177,6 +178,7 @@ def _refuse_games(config: RunConfig) -> None:
 def _policy(config: RunConfig, options: argparse.Namespace) -> Policy:
     from rllib_ragen.play_policy import Policy
 
+    quieten()
     return Policy(config, greedy=options.greedy, instance=options.instance, show=show)
 
 

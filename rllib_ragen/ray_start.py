@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import math
 import os
-import warnings
 
 from rllib_ragen.config import RunConfig
 from rllib_ragen.config_checks import ConfigError
+from rllib_ragen.quiet import quieten
 
 
 def start_ray(config: RunConfig) -> None:
@@ -36,7 +36,7 @@ def start_ray(config: RunConfig) -> None:
         cpus = max(os.cpu_count() or 1, cpus_wanted(config))
         # Not one that happens to run on this machine.
         ray.init("local", num_cpus=cpus, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
-    _quieten()
+    quieten()
     have = ray.cluster_resources()
     for kind, wanted in (("CPU", float(cpus_wanted(config))), ("GPU", gpus_wanted(config))):
         if have.get(kind, 0.0) < wanted:
@@ -57,14 +57,3 @@ def gpus_wanted(config: RunConfig) -> float:
     learners = max(1, config.learner.num_learners) * config.learner.num_gpus_per_learner
     total = runners + learners
     return float(math.ceil(total - 1e-9))
-
-
-def _quieten() -> None:
-    """A run's output is its own; what the libraries say below an error is not for its reader."""
-    from transformers.utils import logging as transformers_logging
-
-    transformers_logging.disable_progress_bar()
-    transformers_logging.set_verbosity_error()
-    warnings.filterwarnings("ignore", category=DeprecationWarning)
-    for name in ("ray.rllib", "ray.tune", "ray.train"):
-        logging.getLogger(name).setLevel(logging.ERROR)

@@ -24,6 +24,7 @@ from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import build_config, flatten, merge, preset
 from rllib_ragen.games.names import game_name
 from rllib_ragen.models.folder import check_model_folder
+from rllib_ragen.quiet import quieten
 from rllib_ragen.run import BAD_INPUT
 from rllib_ragen.task_names import best_script, model_folder_of
 
@@ -223,6 +224,8 @@ def _players(plan: Plan) -> list[TablePlayer]:
     if not plan.models:
         return scripts
     from rllib_ragen.arena.model_player import ModelPlayer
+
+    quieten()
 
     return [*(ModelPlayer.load(source, plan.replies) for source in plan.models), *scripts]
 

@@ -1,0 +1,17 @@
+"""A command's output is its own: what the libraries say below an error is not for its reader."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+
+
+def quieten() -> None:
+    """No progress bars, notes and deprecation warnings of transformers and Ray's libraries."""
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
+    warnings.filterwarnings("ignore", category=DeprecationWarning)
+    for name in ("ray.rllib", "ray.tune", "ray.train"):
+        logging.getLogger(name).setLevel(logging.ERROR)
