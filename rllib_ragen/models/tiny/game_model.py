@@ -29,6 +29,7 @@ from envs.games.limits import GameLimits
 from envs.games.registry import make_text_game
 from envs.reply import format_reply
 from rllib_ragen.models.tiny.teacher import Message
+from rllib_ragen.quiet import quieten
 
 RECIPE_VERSION = 1
 """Part of every key: to be raised when the recipe changes or games are told otherwise; old models stay unused then."""
@@ -99,6 +100,7 @@ def make(out: Path, name: str, game: Mapping[str, Any], limits: GameLimits, num_
         model = _build_model(tokenizer)
         made = train(model, samples, Phase(name, (), _LEARNING_RATE, _BATCH_SIZE), seed=0)
     torch.set_num_threads(threads)
+    quieten()
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
     facts = {"game": name, "settings": dict(game), "games": num_games, **made}
