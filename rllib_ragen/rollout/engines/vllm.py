@@ -186,6 +186,7 @@ class VLLMEngine(Engine):
         if self._in_flight:
             raise RuntimeError(BUSY)
         self._spec.check(named)
+        self._check_alive()
         self.wake()
         try:
             load()
@@ -221,7 +222,14 @@ class VLLMEngine(Engine):
             gc.collect()
             _alive = None
 
+    def _check_alive(self) -> None:
+        """Raises EngineDead if a process of the engine has ended: vLLM would wait for its answer for ever."""
+        manager = getattr(getattr(self._engine.engine_core, "resources", None), "engine_manager", None)
+        if manager is not None and not all(process.is_alive() for process in manager.processes):
+            raise EngineDead("vLLM's engine process has ended")
+
     def _drop_cache(self) -> None:
+        self._check_alive()
         if not self._engine.reset_prefix_cache():
             raise EngineDead("vLLM did not drop its prefix cache: replies would mix old and new weights")
         if self._spoiled:
