@@ -19,6 +19,7 @@ import torch
 from rllib_ragen.faults.pulse import beat
 from rllib_ragen.models.channel import Meeting, TensorSpec
 from rllib_ragen.rollout.engines.base import BUSY, Engine, EngineDead, EngineFailure
+from rllib_ragen.rollout.engines.vllm_core import watch_core
 from rllib_ragen.rollout.engines.weights import WeightSpec
 from rllib_ragen.types import Sampled, Sampling
 
@@ -116,6 +117,7 @@ class VLLMEngine(Engine):
             **_fixed_args(on_gpu, max_context),
         )
         self._engine = LLMEngine.from_engine_args(args, enable_multiprocessing=separate_process)
+        watch_core(self._engine.engine_core)
         _alive = self
 
     def add(self, key: int, prompt_ids: Sequence[int], sampling: Sampling) -> None:
@@ -186,7 +188,6 @@ class VLLMEngine(Engine):
         if self._in_flight:
             raise RuntimeError(BUSY)
         self._spec.check(named)
-        self._check_alive()
         self.wake()
         try:
             load()
@@ -222,14 +223,7 @@ class VLLMEngine(Engine):
             gc.collect()
             _alive = None
 
-    def _check_alive(self) -> None:
-        """Raises EngineDead if a process of the engine has ended: vLLM would wait for its answer for ever."""
-        manager = getattr(getattr(self._engine.engine_core, "resources", None), "engine_manager", None)
-        if manager is not None and not all(process.is_alive() for process in manager.processes):
-            raise EngineDead("vLLM's engine process has ended")
-
     def _drop_cache(self) -> None:
-        self._check_alive()
         if not self._engine.reset_prefix_cache():
             raise EngineDead("vLLM did not drop its prefix cache: replies would mix old and new weights")
         if self._spoiled:
