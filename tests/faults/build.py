@@ -96,7 +96,8 @@ def run(
                 act(line, process)
         child.join()
     ended = time.monotonic()
-    _, alive = psutil.wait_procs([one for one in family.values() if is_ours(one)], timeout=30)
+    # Agents of a Ray whose driver was killed need the better part of a minute to notice.
+    _, alive = psutil.wait_procs([one for one in family.values() if is_ours(one)], timeout=90)
     left = [title(one) for one in alive if is_ours(one)]
     assert child.exitcode is not None
     return Ended(child.exitcode, "".join(lines), ended - act.at if act else 0.0, left)
@@ -143,7 +144,8 @@ def members(process: psutil.Process) -> list[psutil.Process]:
 
 def actors(process: psutil.Process, kind: str) -> list[psutil.Process]:
     """The run's actors whose title names `kind`."""
-    return [one for one in members(process) if kind in title(one)]
+    # Not by their age: Ray may make an actor of a worker that was there before the run.
+    return [one for one in psutil.Process().children(recursive=True) if kind in title(one)]
 
 
 def title(process: psutil.Process) -> str:

@@ -30,8 +30,9 @@ def assert_told(ended: Ended, code: ExitCode, sentence: str, folder: Path) -> No
     assert not re.search("^Traceback", ended.output, re.MULTILINE)
 
 
+@pytest.mark.usefixtures("local_ray")
 def test_R1_a_killed_driver_leaves_no_process_and_is_resumed(tmp_path: Path) -> None:
-    """With a Ray of its own."""
+    """With a Ray of its own; the tests' Ray is there because runs that are forked later must know how to reach it."""
     folder = tmp_path / "results" / "run"
     where = ("--results-dir", str(folder.parent), "--name", folder.name)
     act = AtIteration(3, lambda process: process.kill())
