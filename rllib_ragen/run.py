@@ -182,6 +182,7 @@ def run(job: Job) -> int:
             hang_timeout_s=fault.hang_timeout_s,
             stacks=folder.path / "hang.txt",
             on_hang=interrupt.give_up,
+            last_words=lambda: how_to_go_on(folder),
         ) as watchdog,
     ):
         try:

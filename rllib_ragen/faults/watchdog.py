@@ -56,13 +56,15 @@ class Watchdog:
         hang_timeout_s: float,
         stacks: Path | None = None,
         on_hang: Callable[[], None] | None = None,
+        last_words: Callable[[], str] = str,
     ) -> None:
+        """`last_words`: what is said when the process is ended; the rest is told above."""
         self.hung = ""
         """Why the run was given up, or empty."""
         self._say = say
         self._report_after_s, self._hang_timeout_s = report_after_s, hang_timeout_s
         self._grace_s = min(_LONGEST_GRACE_S, hang_timeout_s)
-        self._stacks, self._on_hang = stacks, on_hang
+        self._stacks, self._on_hang, self._last_words = stacks, on_hang, last_words
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
 
@@ -109,7 +111,7 @@ class Watchdog:
             self._on_hang()
             if self._stop.wait(self._grace_s):
                 return
-        self._say(f"Stopped: {self.hung}. The process does not react and is ended.")
+        self._say(f"Stopped: {self.hung}. The process does not react and is ended. {self._last_words()}")
         os._exit(ExitCode.HUNG)
 
 
