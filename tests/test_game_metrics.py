@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
-from rllib_ragen.games.line_up import seat_statistics
+from rllib_ragen.games.line_up import GameLineUp, seat_statistics
 from rllib_ragen.learner_metrics import LEARNER_METRICS, learner_metrics
 from rllib_ragen.results import Evaluation, outcome_lines
+from rllib_ragen.rollout.multi_agent import GameSpec
 from rllib_ragen.run_log import _prefix
+from rllib_ragen.starpo_config import StarPOConfig
 from rllib_ragen.types import StopReason, Trajectory
 from tests.credit.build import trajectory
 
@@ -58,3 +61,20 @@ def test_evaluations_are_told_seat_by_seat() -> None:
     games = {"win_rate_x_vs_uniform": 0.5, "draw_rate_x_vs_uniform": 0.25, "loss_rate_x_vs_uniform": 0.25}
     found = Evaluation.from_row(row | games | {"return_x_vs_uniform": 0.25})
     assert outcome_lines(found) == ["  T = 1, x vs uniform: 50 % won, 25 % drawn, 25 % lost, return +0.25"]
+
+
+def test_splits_share_no_deal_and_seats_meet_the_same_ones() -> None:
+    line_up = GameLineUp(StarPOConfig().environment("kuhn_poker"))
+    played: dict[str, list[GameSpec]] = {}
+
+    def play(specs: Sequence[GameSpec]) -> list[Trajectory]:
+        played.setdefault(specs[0].split, []).extend(specs)
+        return []
+
+    for split in ("val", "test"):
+        line_up.evaluate(play, split, 8)
+    deals = {split: {spec.env_seed for spec in specs} for split, specs in played.items()}
+    assert len(deals["val"]) == len(deals["test"]) == 4 and not deals["val"] & deals["test"]
+    seats = ("player_0", "player_1")
+    by_seat = [{spec.env_seed for spec in played["val"] if dict(spec.seats).get(seat)} for seat in seats]
+    assert by_seat[0] == by_seat[1] == deals["val"]

@@ -10,6 +10,7 @@ import numpy as np
 from ray.rllib.core import DEFAULT_MODULE_ID
 
 from envs.games.registry import make_game
+from envs.splits import Split
 from rllib_ragen.config import MultiAgentSection
 from rllib_ragen.games.league import League, member_ids, score_of
 from rllib_ragen.line_up import LineUp, Play
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 OUTCOMES = ("win", "draw", "loss")
 _RANDOM = "uniform"
-_SEAT = 7
+_SEAT, _DEAL = 7, 8
 MapAgent = Callable[..., str]
 
 
@@ -107,13 +108,18 @@ class GameLineUp(LineUp):
         return found
 
     def _against(self, split: str, num_games: int, opponent: str, number: int) -> list[GameSpec]:
-        """Every instance as often as there are seats, with the evaluated policy at each."""
-        specs = []
+        """Every instance as often as there are seats, with the evaluated policy at each.
+
+        Most games are too few to be split by content, as tasks are: here every split has deals and luck of its own.
+        """
+        specs, own = [], list(Split).index(Split.parse(split))
         for game, spec in enumerate(evaluation_specs(split, num_games)):
             instance, mine = divmod(game, len(self._seats))
             others = tuple((seat, SCRIPT + opponent) for k, seat in enumerate(self._seats) if k != mine)
-            luck = derived_seed(_SEAT, number, spec.outcome_seed)
-            specs.append(GameSpec(spec.group_id, instance, luck, spec.sampling_seed, split, others))
+            deal = derived_seed(_DEAL, own, instance) % 2**31
+            luck = derived_seed(_SEAT, own, number, spec.outcome_seed)
+            sampling = derived_seed(_SEAT, own, spec.sampling_seed)
+            specs.append(GameSpec(spec.group_id, deal, luck, sampling, split, others))
         return specs
 
     def to_copy(self, iteration: int, own: Sequence[Trajectory]) -> tuple[str, str] | None:
