@@ -10,6 +10,7 @@ from pathlib import Path
 from rllib_ragen.games.line_up import GameLineUp, seat_statistics
 from rllib_ragen.learner_metrics import LEARNER_METRICS, learner_metrics
 from rllib_ragen.results import Evaluation, outcome_lines
+from rllib_ragen.rollout.collect import EpisodeSpec
 from rllib_ragen.rollout.multi_agent import GameSpec
 from rllib_ragen.run_log import _prefix
 from rllib_ragen.starpo_config import StarPOConfig
@@ -67,8 +68,9 @@ def test_splits_share_no_deal_and_seats_meet_the_same_ones() -> None:
     line_up = GameLineUp(StarPOConfig().environment("kuhn_poker"))
     played: dict[str, list[GameSpec]] = {}
 
-    def play(specs: Sequence[GameSpec]) -> list[Trajectory]:
-        played.setdefault(specs[0].split, []).extend(specs)
+    def play(specs: Sequence[EpisodeSpec]) -> list[Trajectory]:
+        games = [spec for spec in specs if isinstance(spec, GameSpec)]
+        played.setdefault(games[0].split, []).extend(games)
         return []
 
     for split in ("val", "test"):
