@@ -13,5 +13,7 @@ def quieten() -> None:
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()
     warnings.filterwarnings("ignore", category=DeprecationWarning)
+    # PB2 fits its model to a handful of points.
+    warnings.filterwarnings("ignore", module="sklearn")
     for name in ("ray.rllib", "ray.tune", "ray.train"):
         logging.getLogger(name).setLevel(logging.ERROR)
