@@ -90,8 +90,7 @@ class VLLMEngine(Engine):
         from vllm import EngineArgs, LLMEngine
 
         config = AutoConfig.from_pretrained(str(model_path), local_files_only=True)
-        self.version = version
-        self.max_context = max_context
+        self.version, self.max_context = version, max_context
         self._spec = _weight_spec(config)
         self.vocab_size = int(config.get_text_config().vocab_size)
         self._in_process = distributed_executor_backend == "uni" and not separate_process
