@@ -116,3 +116,13 @@ def test_the_table_has_the_best_first_and_csv_has_exact_numbers(tmp_path: Path) 
     assert study.best()[0].number == 1
     table.write_csv(tmp_path / "trials.csv")
     assert "20.123456" in (tmp_path / "trials.csv").read_text()
+
+
+def test_two_objectives_leave_those_that_none_is_better_than_in_both(tmp_path: Path) -> None:
+    spec = make_spec(objectives=["success", "reply_tokens"], seeds=[0])
+    study = SweepStudy(spec, tmp_path / "study.db")
+    for success, tokens in ((0.5, 20.0), (0.7, 40.0), (0.4, 30.0)):
+        study.tell(study.ask().number, 0, result_of(row(success, reply_tokens=tokens), spec))
+    assert {trial.number for trial in study.best()} == {0, 1}, "the third is worse than the first in both"
+    loaded = optuna.load_study(study_name="study", storage=f"sqlite:///{tmp_path / 'study.db'}")
+    assert [direction.name for direction in loaded.directions] == ["MAXIMIZE", "MINIMIZE"]
