@@ -112,7 +112,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     wanted = itertools.product(options.envs, options.seeds, FILTERS, options.algorithms)
     cells = [Cell(env, algorithm, filter_, seed, options.tokens) for env, seed, filter_, algorithm in wanted]
-    missing = [cell for cell in cells if cell not in recorded()]
+    done = recorded()
+    missing = [cell for cell in cells if cell not in done]
     print(f"{len(cells)} runs, {len(cells) - len(missing)} done, {len(missing)} to do", flush=True)
     failures = []
     with ThreadPoolExecutor(options.jobs) as pool:

@@ -214,10 +214,8 @@ class StarPO(RLlibNames):
             self._progress.policy_version,
             self.config.hang_timeout_s,
             self._broadcast,
+            keep=self.config.overlap != "off",
         )
-        if self._broadcast is not None and self.config.overlap != "off":
-            # A runner that restarts while the learner works must get the weights from before.
-            self._published = replace(self._published, weights=put(self.learner_group))
 
     def _credited_rows(self, filtered: FilterResult) -> list[TokenRow]:
         """Each policy's trajectories are credited by themselves, in the order of the policies' ids."""

@@ -13,6 +13,7 @@ from rllib_ragen.background import Background
 from rllib_ragen.learner.calls import on_first_learner
 from rllib_ragen.models.channel import Backend, Meeting, Sender, TensorSpec, specs_of
 from rllib_ragen.models.llm_module import lm_weights
+from rllib_ragen.rollout.dispatch import restart_late
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +28,7 @@ class Broadcast:
         self._timeout_s = timeout_s
         self._members: list[int] = []
         self._meeting: Meeting | None = None
+        self._specs: list[TensorSpec] = []
 
     def publish(self, learners: LearnerGroup, runners: EnvRunnerGroup, version: int) -> None:
         """Every healthy runner samples with policy version `version` afterwards.
@@ -39,17 +41,22 @@ class Broadcast:
             return
         if self._meeting is None or members != self._members:
             self._open(learners, members)
-        specs = on_first_learner(learners, _specs)
         sending = Background(lambda: on_first_learner(learners, _send))
         results = runners._worker_manager.foreach_actor(
             func=["receive_weights"] * len(members),
             kwargs=[
-                {"meeting": self._meeting, "first_rank": 1 + k * self._workers, "specs": specs, "version": version}
+                {
+                    "meeting": self._meeting,
+                    "first_rank": 1 + k * self._workers,
+                    "specs": self._specs,
+                    "version": version,
+                }
                 for k in range(len(members))
             ],
             remote_actor_ids=members,
             timeout_seconds=2 * self._timeout_s,
         )
+        restart_late(runners, members, results, 2 * self._timeout_s)
         lost = len(members) - len(list(results.ignore_errors()))
         error = _error(sending)
         if lost or error:
@@ -60,7 +67,7 @@ class Broadcast:
         size = 1 + len(members) * self._workers
         backend, timeout_s = self._backend, self._timeout_s
         self._meeting = on_first_learner(learners, lambda learner: _open_sender(learner, size, backend, timeout_s))
-        self._members = members
+        self._members, self._specs = members, on_first_learner(learners, _specs)
 
 
 def _open_sender(learner: Any, size: int, backend: Backend, timeout_s: float) -> Meeting:

@@ -7,7 +7,6 @@ until every healthy runner has them.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,10 +23,8 @@ from rllib_ragen.faults.watchdog import waiting
 from rllib_ragen.learner.calls import on_every_learner, on_first_learner
 from rllib_ragen.models.sharding import gathered
 from rllib_ragen.models.wire import WireState, to_wire
-from rllib_ragen.rollout.dispatch import restart
+from rllib_ragen.rollout.dispatch import restart_late
 from rllib_ragen.weight_broadcast import Broadcast
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -40,12 +37,18 @@ class Publication:
 
 
 def publish(
-    learners: LearnerGroup, runners: EnvRunnerGroup, version: int, timeout_s: float, broadcast: Broadcast | None = None
+    learners: LearnerGroup,
+    runners: EnvRunnerGroup,
+    version: int,
+    timeout_s: float,
+    broadcast: Broadcast | None = None,
+    keep: bool = False,
 ) -> Publication:
     """Gives the learners' weights to every runner as policy version `version`.
 
     Runners that die meanwhile get them by `send` when they are restored; one that takes longer than `timeout_s` is
-    restarted.
+    restarted. `keep`: after a broadcast, too, the weights stay in the object store, because a runner may be restored
+    while the learners already change theirs.
 
     Raises:
         NotFinite: a weight is no finite number; nobody gets it.
@@ -61,11 +64,10 @@ def publish(
             weights = on_first_learner(learners, _weights, "a copy of the weights")
             local.set_state({COMPONENT_RL_MODULE: weights, WEIGHTS_SEQ_NO: version})
     remote = runners.num_remote_env_runners() > 0
+    publication = Publication(version, put(learners) if remote and (broadcast is None or keep) else None)
     if broadcast is not None:
         broadcast.publish(learners, runners, version)
-        return Publication(version, None)
-    publication = Publication(version, put(learners) if remote else None)
-    if remote and runners.num_healthy_remote_env_runners():
+    elif remote and runners.num_healthy_remote_env_runners():
         send(publication, runners, runners.healthy_env_runner_ids(), timeout_s)
     return publication
 
@@ -84,10 +86,7 @@ def send(publication: Publication, runners: EnvRunnerGroup, runner_ids: Sequence
             remote_actor_ids=list(runner_ids),
             timeout_seconds=timeout_s,
         )
-    for late in set(runner_ids) - {result.actor_id for result in results}:
-        # It would sample with old weights.
-        logger.warning("env runner %d has not taken its weights within %g s: restarted.", late, timeout_s)
-        restart(runners, late)
+    restart_late(runners, runner_ids, results, timeout_s)
 
 
 def _not_finite(learner: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -207,6 +207,16 @@ def restart(runners: EnvRunnerGroup, runner: int) -> None:
     manager = runners._worker_manager
     ray.kill(manager.actors()[runner], no_restart=False)
     manager.set_actor_state(runner, healthy=False)
+
+
+def restart_late(runners: EnvRunnerGroup, asked: Iterable[int], results: Iterable[Any], timeout_s: float) -> None:
+    """Restarts the runners that have not taken new weights within `timeout_s`: they would sample with old ones.
+
+    `results` are what `foreach_actor` brought of the runners `asked`.
+    """
+    for late in set(asked) - {result.actor_id for result in results}:
+        logger.warning("env runner %d has not taken its weights within %g s: restarted.", late, timeout_s)
+        restart(runners, late)
 
 
 def _healthy_ids(runners: EnvRunnerGroup, restore: Callable[[], object], deadline: float) -> list[int]:

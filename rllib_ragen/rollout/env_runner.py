@@ -275,9 +275,10 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             ValueError: a missing or unknown weight, or a wrong shape; that engine has not been changed then.
         """
         for module_id, engine in self.engines.items():
-            state = modules[module_id]
-            merged = self._merged(module_id, state) if self.config.weight_transfer == "adapters" else None
-            named = {name: from_wire(array) for name, array in state.items()} if merged is None else merged
+            if self.config.weight_transfer == "adapters":
+                named = self._merged(module_id, modules[module_id])
+            else:
+                named = {name: from_wire(array) for name, array in modules[module_id].items()}
             engine.load_weights(lm_weights(named), version)
 
     def _merged(self, module_id: str, adapters: WireState) -> dict[str, torch.Tensor]:
