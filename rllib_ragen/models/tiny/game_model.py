@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import math
 import os
 import shutil
 import tempfile
@@ -84,7 +83,7 @@ def make(out: Path, name: str, game: Mapping[str, Any], limits: GameLimits, num_
     import torch
 
     from rllib_ragen.models.tiny.demonstrations import as_text, encode
-    from rllib_ragen.models.tiny.make import Phase, train
+    from rllib_ragen.models.tiny.make import Phase, build_model, train
     from rllib_ragen.models.tiny.tokenizer import train_tokenizer
     from rllib_ragen.rollout.chat import ChatFormat
 
@@ -97,7 +96,8 @@ def make(out: Path, name: str, game: Mapping[str, Any], limits: GameLimits, num_
     # The same weights whatever the machine's number of cores.
     torch.set_num_threads(1)
     with torch.random.fork_rng(devices=[]):
-        model = _build_model(tokenizer)
+        # About 0.15M parameters.
+        model = build_model(tokenizer, 0, num_heads=2, num_layers=3, intermediate_size=192, max_length=_MAX_LENGTH)
         made = train(model, samples, Phase(name, (), _LEARNING_RATE, _BATCH_SIZE), seed=0)
     torch.set_num_threads(threads)
     quieten()
@@ -123,29 +123,6 @@ def random_game(env: TextGameEnv, number: int) -> Iterator[list[Message]]:
             talks[seat] += [Message("user", prompts[seat]), Message("assistant", replies[seat])]
         prompts = env.step(replies).observations
     yield from (talk for talk in talks.values() if len(talk) > 1)
-
-
-def _build_model(tokenizer: Any) -> Any:
-    """A Llama of about 0.15M parameters; head size 32, the smallest that vLLM's CPU attention serves."""
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=math.ceil(len(tokenizer) / 16) * 16,
-        hidden_size=64,
-        intermediate_size=192,
-        num_hidden_layers=3,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=_MAX_LENGTH,
-        tie_word_embeddings=True,
-        initializer_range=0.05,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    return LlamaForCausalLM(config)
 
 
 def main() -> None:

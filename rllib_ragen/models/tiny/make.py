@@ -31,6 +31,7 @@ from rllib_ragen.models.tiny.demonstrations import (
 from rllib_ragen.models.tiny.tokenizer import train_tokenizer
 
 VOCAB_SIZE = 512
+_HEAD_SIZE = 32
 _WARMUP_STEPS = 50
 _LOG_EVERY = 50
 
@@ -68,18 +69,29 @@ def phases(scale: float, guess_rate: float) -> tuple[Phase, Phase]:
     return Phase("skill", skill, 2e-3), Phase("habit", habit, 6e-4)
 
 
-def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> LlamaForCausalLM:
-    """A Llama of 0.6M parameters. One KV head, because KV heads are what decoding costs on a CPU; head size 32, the
-    smallest that vLLM's CPU attention serves."""
+def build_model(
+    tokenizer: PreTrainedTokenizerFast,
+    seed: int,
+    *,
+    num_heads: int = 4,
+    num_layers: int = 4,
+    intermediate_size: int = 256,
+    max_length: int = 2_048,
+) -> LlamaForCausalLM:
+    """A small Llama, by default of 0.6M parameters.
+
+    One KV head, because KV heads are what decoding costs on a CPU; head size 32, the smallest that vLLM's CPU attention
+    serves.
+    """
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=math.ceil(len(tokenizer) / 16) * 16,
-        hidden_size=128,
-        intermediate_size=256,
-        num_hidden_layers=4,
-        num_attention_heads=4,
+        hidden_size=_HEAD_SIZE * num_heads,
+        intermediate_size=intermediate_size,
+        num_hidden_layers=num_layers,
+        num_attention_heads=num_heads,
         num_key_value_heads=1,
-        max_position_embeddings=2_048,
+        max_position_embeddings=max_length,
         tie_word_embeddings=True,
         initializer_range=0.05,
         bos_token_id=None,
