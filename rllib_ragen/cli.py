@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from pydantic.fields import FieldInfo
 
+from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.config import RunConfig, Section
 from rllib_ragen.config_errors import allowed
 from rllib_ragen.config_load import Tree, flatten, merge, nest, parse_assignments
+from rllib_ragen.faults.exits import ExitCode
 
 FLAGS = {
     "--env": "env.name",
@@ -61,6 +63,22 @@ def make_parser(command: str, description: str, flags: Sequence[str] = tuple(FLA
     )  # fmt: skip
     parser.add_argument("--keys", action="store_true", help="list every key of --set and YAML, and stop")
     return parser
+
+
+def run_command(work: Callable[[], int | None], *, keys: bool = False) -> int:
+    """What every command does around its work: bad input is told in one sentence; `keys` lists the keys instead.
+
+    Returns:
+        The exit code: what `work` returned, None for 0, or BAD_INPUT.
+    """
+    if keys:
+        print(key_table())
+        return ExitCode.DONE
+    try:
+        return work() or ExitCode.DONE
+    except ConfigError as error:
+        print(f"rllib_ragen: {error}", file=sys.stderr)
+        return ExitCode.BAD_INPUT
 
 
 def read_layers(options: argparse.Namespace) -> tuple[Tree, Tree]:

@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envs.splits import Split
-from rllib_ragen.cli import key_table, make_parser, positive, read_layers
+from rllib_ragen.cli import make_parser, positive, read_layers, run_command
 from rllib_ragen.config import RunConfig
-from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import build_config, flatten, merge, preset
 from rllib_ragen.preflight import preflight
 from rllib_ragen.ray_start import start_ray
 from rllib_ragen.results import Evaluation, find_baselines, outcome_lines, scale_line, way
-from rllib_ragen.run import BAD_INPUT
 from rllib_ragen.run_folder import RunFolder, SavedState
 
 _SHOWN = ("return_mean", "turns_mean", "valid_ratio", "reply_tokens_mean", "num_failed")
@@ -25,17 +23,13 @@ _FLAGS = ("--env", "--engine", "--num-env-runners", "--seed")
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; its exit code: 0 done, 2 bad input."""
     options = parse(arguments)
-    if options.keys:
-        print(key_table())
-        return 0
-    try:
+
+    def work() -> None:
         config, saved = plan(options)
         print(f"sampling  {preflight(config, writes=False).why}", flush=True)
         evaluate(config, saved, options.split, options.num_instances or config.eval.num_test_instances or 256)
-    except ConfigError as error:
-        print(f"rllib_ragen: {error}", file=sys.stderr)
-        return BAD_INPUT
-    return 0
+
+    return run_command(work, keys=options.keys)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rllib_ragen.cli import key_table, make_parser, positive, read_layers
+from rllib_ragen.cli import make_parser, positive, read_layers, run_command
 from rllib_ragen.config import RunConfig
 from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import build_config, merge
 from rllib_ragen.preflight import preflight
 from rllib_ragen.ray_start import start_ray
-from rllib_ragen.run import BAD_INPUT
 from rllib_ragen.run_folder import RunFolder, SavedState
 
 _FLAGS = ("--engine", "--num-env-runners", "--num-groups", "--group-size")
@@ -25,17 +24,13 @@ _BUCKETS = 6
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; its exit code: 0 done, 2 bad input."""
     options = parse(arguments)
-    if options.keys:
-        print(key_table())
-        return 0
-    try:
+
+    def work() -> None:
         config, saved, out = plan(options)
         print(f"sampling  {preflight(config, writes=False).why}", flush=True)
         measure(config, saved, options.buckets, out)
-    except ConfigError as error:
-        print(f"rllib_ragen: {error}", file=sys.stderr)
-        return BAD_INPUT
-    return 0
+
+    return run_command(work, keys=options.keys)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -17,7 +17,7 @@ from envs.registry import make_text_env
 from envs.reply import SEPARATOR, format_reply
 from envs.splits import Split
 from envs.text import TextEnv
-from rllib_ragen.cli import key_table, make_parser, read_layers
+from rllib_ragen.cli import make_parser, read_layers, run_command
 from rllib_ragen.config import RunConfig
 from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import build_config, flatten, merge, preset
@@ -25,7 +25,6 @@ from rllib_ragen.display import safe
 from rllib_ragen.games.names import game_name
 from rllib_ragen.preflight import preflight
 from rllib_ragen.quiet import quieten
-from rllib_ragen.run import BAD_INPUT
 from rllib_ragen.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -50,17 +49,13 @@ class Player(Protocol):
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; its exit code: 0 done, 2 bad input."""
     options = parse(arguments)
-    if options.keys:
-        print(key_table())
-        return 0
-    try:
+
+    def work() -> None:
         config = plan(options)
         player: Player = Person(config.env.think) if options.policy is None else _policy(config, options)
         play(config, player, options.split, options.instance)
-    except ConfigError as error:
-        print(f"rllib_ragen: {error}", file=sys.stderr)
-        return BAD_INPUT
-    return 0
+
+    return run_command(work, keys=options.keys)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

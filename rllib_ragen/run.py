@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rllib_ragen.checkpoint_facts import config_differences, read_facts
-from rllib_ragen.cli import key_table, make_parser, read_layers
+from rllib_ragen.cli import make_parser, read_layers, run_command
 from rllib_ragen.config import RunConfig
 from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import (
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from rllib_ragen.training import Training
 
 _MAY_CHANGE_ON_RESUME = ("iterations", "time_limit_s", "token_limit")
-BAD_INPUT = ExitCode.BAD_INPUT
 
 
 @dataclass(frozen=True)
@@ -63,15 +62,7 @@ class Job:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; its exit code (docs/faults.md)."""
     options = parse(arguments)
-    if options.keys:
-        print(key_table())
-        return 0
-    try:
-        job = plan(options)
-        return run(job)
-    except ConfigError as error:
-        print(f"rllib_ragen: {error}", file=sys.stderr)
-        return BAD_INPUT
+    return run_command(lambda: run(plan(options)), keys=options.keys)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -18,14 +18,13 @@ from envs.games.limits import GameLimits
 from envs.games.players import PLAYERS
 from envs.games.registry import game_names, make_game
 from rllib_ragen.arena.players import ReplyLimits, ScriptedPlayer, TablePlayer
-from rllib_ragen.cli import key_table, make_parser, positive, read_layers
+from rllib_ragen.cli import make_parser, positive, read_layers, run_command
 from rllib_ragen.config import EMBEDDED_MODEL, RunConfig
 from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import build_config, flatten, merge, preset
 from rllib_ragen.games.names import game_name
 from rllib_ragen.models.folder import check_model_folder
 from rllib_ragen.quiet import quieten
-from rllib_ragen.run import BAD_INPUT
 from rllib_ragen.task_names import best_script, model_folder_of
 
 if TYPE_CHECKING:
@@ -72,21 +71,20 @@ class Plan:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; its exit code: 0 done, 2 bad input."""
     options = parse(arguments)
-    if options.keys:
-        print(key_table())
-        return 0
-    try:
-        plan = make_plan(options)
-        if options.out.exists() and not options.force:
-            raise ConfigError(f"--out: {options.out} exists already; give --force to replace it")
-        report = hold(plan)
+
+    def work() -> None:
+        try:
+            plan = make_plan(options)
+            if options.out.exists() and not options.force:
+                raise ConfigError(f"--out: {options.out} exists already; give --force to replace it")
+            report = hold(plan)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         print(f"written to {options.out}")
-    except (ConfigError, ValueError) as error:
-        print(f"rllib_ragen: {error}", file=sys.stderr)
-        return BAD_INPUT
-    return 0
+
+    return run_command(work, keys=options.keys)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

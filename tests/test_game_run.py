@@ -11,6 +11,7 @@ import pytest
 from rllib_ragen import evaluate, play, run
 from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.config_load import build_config, preset, read_yaml
+from rllib_ragen.faults.exits import ExitCode
 from rllib_ragen.games.scale import game_scale
 from rllib_ragen.models.tiny.game_model import make
 from rllib_ragen.report.__main__ import main as report
@@ -78,7 +79,7 @@ def test_self_play_wants_a_game() -> None:
 
 
 def test_games_are_played_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
-    assert play.main(["--env", "kuhn_poker"]) == run.BAD_INPUT
+    assert play.main(["--env", "kuhn_poker"]) == ExitCode.BAD_INPUT
     assert "python -m envs.games.play kuhn_poker" in capsys.readouterr().err
 
 

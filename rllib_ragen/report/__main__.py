@@ -8,21 +8,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rllib_ragen.cli import Parser
+from rllib_ragen.cli import Parser, run_command
 from rllib_ragen.config_checks import ConfigError
-
-BAD_INPUT = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; its exit code: 0 done, 2 bad input."""
     options = parse(arguments)
-    try:
+
+    def work() -> None:
         print(f"report  {write_report(options.runs, options.out, options.max_trajectories)}")
-    except ConfigError as error:
-        print(f"rllib_ragen: {error}", file=sys.stderr)
-        return BAD_INPUT
-    return 0
+
+    return run_command(work)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

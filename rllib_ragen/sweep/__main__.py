@@ -8,27 +8,25 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from rllib_ragen.cli import Parser
+from rllib_ragen.cli import Parser, run_command
 from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import read_yaml
 from rllib_ragen.preflight import check_writable, preflight
 from rllib_ragen.sweep.spec import SweepSpec, read_sweep, save_sweep
 from rllib_ragen.sweep.trial import SPEC_FILE, load_spec
 
-BAD_INPUT = 2
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; its exit code: 0 done, 1 no run succeeded, 2 bad input."""
     options = parse(arguments)
-    try:
+
+    def work() -> int:
         spec, folder = plan_resume(options) if options.resume else plan(options)
         from rllib_ragen.sweep.tuning import tune_sweep
 
         return tune_sweep(spec, folder, resume=options.resume is not None)
-    except ConfigError as error:
-        print(f"rllib_ragen: {error}", file=sys.stderr)
-        return BAD_INPUT
+
+    return run_command(work)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
