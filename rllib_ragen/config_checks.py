@@ -12,8 +12,6 @@ from rllib_ragen.games.checks import check_game
 from rllib_ragen.presets import algorithm_names
 from rllib_ragen.task_names import task_name
 
-__all__ = ["ConfigError", "check_config", "nearest"]
-
 
 def check_config(config: RunConfig) -> RunConfig:
     """`config` itself, if its keys fit together.

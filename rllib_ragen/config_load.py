@@ -13,8 +13,9 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from rllib_ragen.bad_input import ConfigError, nearest
 from rllib_ragen.config import RunConfig
-from rllib_ragen.config_checks import ConfigError, check_config, nearest
+from rllib_ragen.config_checks import check_config
 from rllib_ragen.config_errors import sentence
 from rllib_ragen.games.names import game_name
 from rllib_ragen.presets import algorithm_file, algorithm_names, env_file, game_defaults

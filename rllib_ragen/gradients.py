@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.cli import make_parser, positive, read_layers, run_command
 from rllib_ragen.config import RunConfig
-from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import build_config, merge
 from rllib_ragen.preflight import preflight
 from rllib_ragen.ray_start import start_ray

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
+from rllib_ragen.bad_input import ConfigError, nearest
 from rllib_ragen.config import LearnerSection
-from rllib_ragen.config_checks import ConfigError, nearest
 from rllib_ragen.models.lora_settings import is_named
 
 _IN_A_BLOCK = re.compile(r"(.*\.\d+\..*)\.weight")

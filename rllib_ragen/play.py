@@ -17,9 +17,9 @@ from envs.registry import make_text_env
 from envs.reply import SEPARATOR, format_reply
 from envs.splits import Split
 from envs.text import TextEnv
+from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.cli import make_parser, read_layers, run_command
 from rllib_ragen.config import RunConfig
-from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import build_config, flatten, merge, preset
 from rllib_ragen.display import safe
 from rllib_ragen.games.names import game_name

@@ -7,8 +7,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.config import RunConfig
-from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.lora_checks import check_lora
 from rllib_ragen.models.folder import check_model_folder
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine

@@ -6,8 +6,8 @@ import logging
 import math
 import os
 
+from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.config import RunConfig
-from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.quiet import quieten
 
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.checkpoint_facts import config_differences, read_facts
 from rllib_ragen.cli import make_parser, read_layers, run_command
 from rllib_ragen.config import RunConfig
-from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import (
     algorithm_preset,
     build_config,

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.checkpoint_files import link_folder, write_whole
 from rllib_ragen.config import RunConfig
-from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import build_config, read_yaml, save_config
 from rllib_ragen.versions import installed_versions
 

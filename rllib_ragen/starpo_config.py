@@ -16,8 +16,9 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from envs.games.registry import make_game
 from envs.registry import gym_id
 from envs.spaces import AnyText
+from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.config import CreditSection, DiagnosticsSection, EnvSection, LearnerSection, RunConfig, Section
-from rllib_ragen.config_checks import ConfigError, check_config
+from rllib_ragen.config_checks import check_config
 from rllib_ragen.config_errors import sentence
 from rllib_ragen.config_load import algorithm_preset, flatten
 from rllib_ragen.credit.registry import make_estimator

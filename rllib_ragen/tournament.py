@@ -18,9 +18,9 @@ from envs.games.limits import GameLimits
 from envs.games.players import PLAYERS
 from envs.games.registry import game_names, make_game
 from rllib_ragen.arena.players import ReplyLimits, ScriptedPlayer, TablePlayer
+from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.cli import make_parser, positive, read_layers, run_command
 from rllib_ragen.config import EMBEDDED_MODEL, RunConfig
-from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import build_config, flatten, merge, preset
 from rllib_ragen.games.names import game_name
 from rllib_ragen.models.folder import check_model_folder

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.config import RunConfig
-from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.diagnostics.alarms import Alarms
 from rllib_ragen.display import Display, Progress, percent
 from rllib_ragen.faults.exits import ExitCode, exit_code_of, sentence_of

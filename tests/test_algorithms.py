@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from envs.registry import env_names
+from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.config import RunConfig
-from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import algorithm_preset, build_config, flatten, parse_assignments, preset, read_yaml
 from rllib_ragen.presets import algorithm_names
 from rllib_ragen.run import parse, plan

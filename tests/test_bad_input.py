@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rllib_ragen.config_checks import ConfigError
+from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.evaluate import main as evaluate
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.preflight import check_writable

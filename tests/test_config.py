@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envs.registry import env_names
+from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.cli import key_table, make_parser, read_layers
 from rllib_ragen.config import RunConfig
-from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import (
     build_config,
     flatten,

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from envs.baselines import Baselines
+from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.config import RunConfig
-from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.display import Display, LiveDisplay, Progress, duration, make_display, shown, sparkline
 from rllib_ragen.faults.interrupt import Interrupt
 from rllib_ragen.results import Evaluation, best_on_validation, results_table, validation_line

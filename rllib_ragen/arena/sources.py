@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.checkpoint_facts import STATE_FILE, read_facts
 from rllib_ragen.config import EMBEDDED_MODEL
-from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import read_yaml
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.run_folder import RunFolder

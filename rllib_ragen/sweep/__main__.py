@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.cli import Parser, run_command
-from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import read_yaml
 from rllib_ragen.preflight import check_writable, preflight
 from rllib_ragen.sweep.spec import SweepSpec, read_sweep, save_sweep

@@ -9,7 +9,7 @@ from typing import Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from rllib_ragen.config_checks import ConfigError, nearest
+from rllib_ragen.bad_input import ConfigError, nearest
 from rllib_ragen.config_load import Tree, flatten, merge, nest
 
 _KINDS = ("choice", "uniform", "loguniform", "int", "logint")

@@ -17,8 +17,8 @@ from rllib_ragen.arena.matches import Record, play_all, round_robin
 from rllib_ragen.arena.model_player import ModelPlayer
 from rllib_ragen.arena.players import Place, Question, ReplyLimits, ScriptedPlayer
 from rllib_ragen.arena.sources import find_model, find_models
+from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.checkpoint import save_checkpoint
-from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import build_config
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.models.llm_module import LLM

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.config import AlarmsSection
-from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import build_config, parse_assignments
 from rllib_ragen.diagnostics.alarms import Alarm, Alarms
 from rllib_ragen.diagnostics.rules import RULES

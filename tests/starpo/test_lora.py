@@ -18,8 +18,8 @@ from peft import PeftModel
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
+from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.config import LearnerSection
-from rllib_ragen.config_checks import ConfigError
 from rllib_ragen.config_load import build_config
 from rllib_ragen.display import Display
 from rllib_ragen.faults.interrupt import Interrupt

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from rllib_ragen.background import Background
-from rllib_ragen.config_checks import ConfigError
+from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.starpo import StarPO
 from rllib_ragen.starpo_config import StarPOConfig
 from tests.starpo.build import MODULE, digits_config, metrics_of

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from ray.tune.search.variant_generator import generate_variants
 
-from rllib_ragen.config_checks import ConfigError
+from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.config_load import read_yaml
 from rllib_ragen.run_folder import RunFolder
 from rllib_ragen.sweep.member import EXCHANGES_FILE, OWNER_FILE, _start, member_name, member_number

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution
 
-from rllib_ragen.config_checks import ConfigError
+from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.config_load import merge, read_yaml
 from rllib_ragen.sweep.spec import SMOKE, read_sweep, save_sweep
 
