@@ -1,22 +1,20 @@
-"""Generated tokens per second of the rollout engines, side by side, on the embedded model and its Sokoban.
+"""Generated tokens per second of the hf engine against others, on the embedded model and its Sokoban.
 
     python -m benchmarks.rollout_engines --out engines.json
 
-Each engine plays the same episodes (same maps, same seeds) in a process of its own with one thread. Two numbers each:
-per wall second, and per CPU second, which other work on the machine disturbs less. `generate` is what one would write
-without an engine: transformers' own `generate` on the left-padded whole contexts, one barrier per turn.
+Each engine plays the same rooms with the same seeds in a process of its own with one thread; every repeat plays others.
+Repeats are interleaved, and the median of their ratios counts, per wall second and per CPU second, which other work on
+the machine disturbs less. `vllm` is this package's own vLLM engine; `generate` is what one would write without an
+engine: transformers' own `generate` on the left-padded whole contexts, one barrier per turn.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
-import multiprocessing
-import os
-import time
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from importlib.util import find_spec
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +22,7 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 import rllib_ragen.models.tiny
+from benchmarks.side_by_side import Timed, Worker, interleaved, summary, timed, worker
 from envs.registry import make_text_env
 from rllib_ragen.rollout.chat import ChatFormat
 from rllib_ragen.rollout.collect import EpisodeSpec, collect
@@ -33,6 +32,8 @@ from rllib_ragen.types import Sampled, Sampling
 TINY = Path(rllib_ragen.models.tiny.__file__).parent / "checkpoint"
 MAX_CONTEXT = 1024
 MAX_REPLY = 72
+GROUP_SIZE = 4
+_state: dict[str, Any] = {}
 
 
 class GenerateEngine(Engine):
@@ -101,75 +102,74 @@ def make_engine(name: str, rows: int) -> Engine:
     return HFEngine(model, max_context=MAX_CONTEXT, max_rows=rows)
 
 
-def measure(name: str, style: str, rows: int, groups: int, group_size: int, repeats: int) -> dict[str, Any]:
-    """Plays groups × group_size episodes `repeats` times, after a small warm-up; the fastest one counts."""
+def start(name: str, rows: int) -> None:
+    """An engine in this process, with its chat format."""
     torch.set_num_threads(1)
-    engine, chat = make_engine(name, rows), ChatFormat.from_folder(TINY)
-    sampling = Sampling(MAX_REPLY, chat.stop_token_ids)
+    _state.update(engine=make_engine(name, rows), chat=ChatFormat.from_folder(TINY))
 
-    def play(count: int) -> dict[str, Any]:
-        specs = [EpisodeSpec(f"g{i // group_size}", i // group_size, i, i) for i in range(count)]
-        engine.reset()
-        wall, cpu = time.perf_counter(), time.process_time()
+
+def play(style: str, rows: int, first: int, count: int) -> Timed:
+    """Generated tokens of `count` episodes, the seeds from `first` on."""
+    engine, chat = _state["engine"], _state["chat"]
+    engine.reset()
+    seeds = range(first, first + count)
+    specs = [EpisodeSpec(f"g{seed // GROUP_SIZE}", seed // GROUP_SIZE, seed, seed) for seed in seeds]
+
+    def work() -> float:
         trajectories = collect(
             specs,
             engine=engine,
             chat=chat,
             make_env=lambda: make_text_env("sokoban", {"observation": "both"}, {"prompt_style": style}),
-            sampling=sampling,
+            sampling=Sampling(MAX_REPLY, chat.stop_token_ids),
             max_context_tokens=MAX_CONTEXT,
             max_concurrent=rows,
         )
-        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         assert not any(trajectory.stop_reason.failed for trajectory in trajectories)
-        generated = sum(trajectory.num_reply_tokens for trajectory in trajectories)
-        return {
-            "engine": name,
-            "prompt_style": style,
-            "rows": rows,
-            "episodes": count,
-            "generated_tokens": generated,
-            "prompt_tokens": sum(trajectory.num_tokens for trajectory in trajectories) - generated,
-            "wall_s": round(wall, 2),
-            "cpu_s": round(cpu, 2),
-            "tokens_per_wall_s": round(generated / wall),
-            "tokens_per_cpu_s": round(generated / cpu),
-        }
+        return float(sum(trajectory.num_reply_tokens for trajectory in trajectories))
 
-    play(8)
-    return max((play(groups * group_size) for _ in range(repeats)), key=lambda row: float(row["tokens_per_cpu_s"]))
+    return timed(work)
+
+
+def compare(workers: Mapping[str, Worker], style: str, rows: int, count: int, repeats: int) -> list[dict[str, Any]]:
+    """Ours (hf) ÷ each other engine on the same episodes, which are others in every repeat."""
+    for name, worker_ in workers.items():
+        worker_.call(start, name, rows)
+
+    def way(worker_: Worker) -> Callable[[], Timed]:
+        first = itertools.count(step=count)
+        return lambda: worker_.call(play, style, rows, next(first), count)
+
+    found = interleaved({name: way(worker_) for name, worker_ in workers.items()}, repeats)
+    facts = {"prompt_style": style, "rows": rows, "episodes": count}
+    return [
+        {"ours": "hf", "opponent": name, **facts, **summary({"hf": found["hf"], name: found[name]}, "hf", name)}
+        for name in workers
+        if name != "hf"
+    ]
 
 
 def main() -> None:
-    """Measures each engine and prints a table."""
+    """Measures and prints."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--engines", nargs="+", default=["hf", "generate", "vllm"], choices=["hf", "generate", "vllm"])
+    parser.add_argument("--opponents", nargs="+", default=["vllm", "generate"], choices=["vllm", "generate"])
     parser.add_argument("--styles", nargs="+", default=["brief", "full"], help="prompt styles")
     parser.add_argument("--rows", type=int, nargs="+", default=[128], help="episodes in flight")
-    parser.add_argument("--groups", type=int, default=32, help="task instances")
-    parser.add_argument("--group-size", type=int, default=4, help="episodes per instance")
-    parser.add_argument("--repeats", type=int, default=2, help="the fastest counts")
+    parser.add_argument("--episodes", type=int, default=128, help="of every repeat, in groups of 4")
+    parser.add_argument("--repeats", type=int, default=5, help="interleaved repeats after a warm-up")
     parser.add_argument("--out", type=Path, help="JSON file")
     args = parser.parse_args()
-    os.environ["OMP_NUM_THREADS"] = "1"
-    results = []
+    rows = []
     for style in args.styles:
-        for rows in args.rows:
-            for name in args.engines:
-                if name == "vllm" and find_spec("vllm") is None:
-                    print("vllm: not installed, not measured")
-                    continue
-                with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-                    work = (name, style, rows, args.groups, args.group_size, args.repeats)
-                    results.append(pool.submit(measure, *work).result())
-                row = results[-1]
-                print(
-                    f"{name:>9} {style:>6} rows {rows:>4}: {row['tokens_per_cpu_s']:>6} tokens per CPU second, "
-                    f"{row['tokens_per_wall_s']:>6} per wall second ({row['generated_tokens']} tokens)",
-                    flush=True,
-                )
+        for in_flight in args.rows:
+            with ExitStack() as stack:
+                # vLLM takes its process for good, so every setting gets new ones.
+                workers = {name: stack.enter_context(worker()) for name in ("hf", *args.opponents)}
+                for row in compare(workers, style, in_flight, args.episodes, args.repeats):
+                    rows.append(row)
+                    print(json.dumps(row), flush=True)
     if args.out:
-        args.out.write_text(json.dumps(results, indent=2) + "\n")
+        args.out.write_text(json.dumps(rows, indent=2) + "\n")
 
 
 if __name__ == "__main__":

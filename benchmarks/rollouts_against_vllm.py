@@ -1,4 +1,4 @@
-"""Multi-turn rollouts against vLLM alone: generated tokens per second, ours ÷ `LLM.generate`, and continuous ÷ locked.
+"""Multi-turn rollouts against vLLM alone: generated tokens per second, ours ÷ vLLM's, and continuous ÷ locked.
 
     python -m benchmarks.rollouts_against_vllm --out rollouts.json
 
@@ -7,6 +7,9 @@ raw     Our rollouts play Sokoban with the embedded model: environments, parsing
         keeps apart, and makes the same tokens. Both with the same cap on requests in flight, prefix cache on. With
         `--rounds 1` every environment plays one episode, so the last ones decode nearly alone; with more, a free slot
         is taken by the next episode. Every repeat plays other rooms, so nothing is remembered that a run would not.
+replay  vLLM's `LLMEngine` gets the same requests in the game's order: a turn when the turn before it is finished, with
+        the same number of episodes in flight, and no game in between. It is what vLLM makes of such requests, so ours ÷
+        replay is the cost of the game and of our code alone, and replay ÷ raw that of turns that wait for each other.
 locked  Our rollouts with replies of uneven length, against the same episodes when every turn waits for the slowest
         reply of all. Lengths are `spread` (log-uniform between 8 and 256 tokens) or `tailed` (16, and 256 for one reply
         in ten).
@@ -148,38 +151,71 @@ def episode_specs(first: int, count: int) -> list[EpisodeSpec]:
     return [EpisodeSpec(f"g{i // GROUP_SIZE}", i // GROUP_SIZE, i, i) for i in range(first, first + count)]
 
 
-def requests_of(specs: Sequence[EpisodeSpec], trajectories: Sequence[Trajectory]) -> list[Request]:
-    """The requests that the trajectories were made of."""
+def requests_of(specs: Sequence[EpisodeSpec], trajectories: Sequence[Trajectory]) -> list[list[Request]]:
+    """The requests that each trajectory was made of, in order."""
     stops = ChatFormat.from_folder(TINY).stop_token_ids
-    requests = []
+    found = []
     for spec, trajectory in zip(specs, trajectories, strict=True):
         context: list[int] = []
+        requests = []
         for k, turn in enumerate(trajectory.turns):
             context = context + turn.prompt_ids.tolist()
             limit = min(MAX_REPLY, MAX_CONTEXT - len(context))
             requests.append((context, Sampling(limit, stops, seed=turn_seed(spec.sampling_seed, k))))
             context = context + turn.reply_ids.tolist()
-    return requests
+        found.append(requests)
+    return found
 
 
-def generate_raw(requests: Sequence[Request]) -> Timed:
-    """`LLM.generate` on all requests."""
-    from rllib_ragen.rollout.engines.vllm import _sampling_params
-
+def generate_raw(episodes: Sequence[Sequence[Request]]) -> Timed:
+    """`LLM.generate` on all requests at once."""
     llm = _state["llm"]
     llm.reset_prefix_cache()
-    prompts = [{"prompt_token_ids": prompt} for prompt, _ in requests]
-    params = [_sampling_params(sampling, MAX_CONTEXT - len(prompt)) for prompt, sampling in requests]
+    prompts, params = zip(*map(_as_vllm, itertools.chain(*episodes)), strict=True)
     return timed(lambda: float(sum(len(o.outputs[0].token_ids) for o in llm.generate(prompts, params, use_tqdm=False))))
 
 
-def against_raw(ours: Worker, raw: Worker, rows: int, rounds: int, repeats: int) -> dict[str, Any]:
+def replay_raw(episodes: Sequence[Sequence[Request]], rows: int) -> Timed:
+    """`LLMEngine` on the requests of `rows` episodes at a time, each once the one before it is finished."""
+    _state["llm"].reset_prefix_cache()
+    engine = _state["llm"].llm_engine
+    left = [[_as_vllm(request) for request in reversed(requests)] for requests in episodes]
+    waiting = list(reversed(range(len(left))))
+
+    def work() -> float:
+        tokens = 0.0
+        for _ in range(min(rows, len(waiting))):
+            number = waiting.pop()
+            engine.add_request(str(number), *left[number].pop())
+        while engine.has_unfinished_requests():
+            for output in engine.step():
+                if output.finished:
+                    tokens += len(output.outputs[0].token_ids)
+                    number = int(output.request_id)
+                    if not left[number]:
+                        if not waiting:
+                            continue
+                        number = waiting.pop()
+                    engine.add_request(str(number), *left[number].pop())
+        return tokens
+
+    return timed(work)
+
+
+def _as_vllm(request: Request) -> tuple[dict[str, list[int]], Any]:
+    from rllib_ragen.rollout.engines.vllm import _sampling_params
+
+    prompt, sampling = request
+    return {"prompt_token_ids": prompt}, _sampling_params(sampling, MAX_CONTEXT - len(prompt))
+
+
+def against_raw(ours: Worker, raw: Worker, rows: int, rounds: int, repeats: int) -> list[dict[str, Any]]:
     """Generated tokens per second at `rows` environments that play `rounds` episodes each."""
     ours.call(start_ours, rows, MAX_CONTEXT)
     raw.call(start_raw, rows)
     count = rows * rounds
     first = itertools.count(step=count)
-    requests: list[Request] = []
+    requests: list[list[Request]] = []
 
     def play_others() -> Timed:
         specs = episode_specs(next(first), count)
@@ -187,10 +223,21 @@ def against_raw(ours: Worker, raw: Worker, rows: int, rounds: int, repeats: int)
         requests[:] = requests_of(specs, trajectories)
         return result
 
-    found = interleaved({"ours": play_others, "raw": lambda: raw.call(generate_raw, requests)}, repeats)
-    assert all(a.amount == b.amount for a, b in zip(found["ours"], found["raw"], strict=True)), "not the same tokens"
-    row = {"what": "raw", "environments": rows, "rounds": rounds, "tokens": [one.amount for one in found["ours"]]}
-    return row | summary(found, "ours", "raw")
+    found = interleaved(
+        {
+            "ours": play_others,
+            "raw": lambda: raw.call(generate_raw, requests),
+            "replay": lambda: raw.call(replay_raw, requests, rows),
+        },
+        repeats,
+    )
+    for other in ("raw", "replay"):
+        assert [one.amount for one in found["ours"]] == [one.amount for one in found[other]], "not the same tokens"
+    facts = {"environments": rows, "rounds": rounds, "tokens": [one.amount for one in found["ours"]]}
+    return [
+        {"what": f"{ours} ÷ {opponent}", **facts, **summary(found, ours, opponent)}
+        for ours, opponent in (("ours", "raw"), ("ours", "replay"), ("replay", "raw"))
+    ]
 
 
 def against_locked(ours: Worker, count: int, lengths: str, repeats: int) -> dict[str, Any]:
@@ -202,7 +249,7 @@ def against_locked(ours: Worker, count: int, lengths: str, repeats: int) -> dict
         },
         repeats,
     )
-    row = {"what": "locked", "lengths": lengths, "environments": count}
+    row = {"what": "continuous ÷ locked", "lengths": lengths, "environments": count}
     return row | summary(found, "continuous", "locked")
 
 
@@ -219,14 +266,15 @@ def main() -> None:
     with worker() as ours, worker() as raw:
         for count in args.environments:
             for rounds in args.rounds:
-                rows.append(against_raw(ours, raw, count, rounds, args.repeats))
-                print(json.dumps(rows[-1]), flush=True)
+                for row in against_raw(ours, raw, count, rounds, args.repeats):
+                    rows.append(row)
+                    print(json.dumps(row, ensure_ascii=False), flush=True)
             ours.call(start_ours, count, 2048)
             for lengths in args.lengths:
                 rows.append(against_locked(ours, count, lengths, args.repeats))
-                print(json.dumps(rows[-1]), flush=True)
+                print(json.dumps(rows[-1], ensure_ascii=False), flush=True)
     if args.out:
-        args.out.write_text(json.dumps(rows, indent=2) + "\n")
+        args.out.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.config import RunConfig, Section
 from rllib_ragen.config_errors import allowed
 from rllib_ragen.config_load import Tree, flatten, merge, nest, parse_assignments
-from rllib_ragen.faults.exits import ExitCode
+from rllib_ragen.faults.exits import FORESEEN, ExitCode, exit_code_of, sentence_of
 
 FLAGS = {
     "--env": "env.name",
@@ -66,10 +66,10 @@ def make_parser(command: str, description: str, flags: Sequence[str] = tuple(FLA
 
 
 def run_command(work: Callable[[], int | None], *, keys: bool = False) -> int:
-    """What every command does around its work: bad input is told in one sentence; `keys` lists the keys instead.
+    """What every command does around its work: ends that were foreseen are told in one sentence; `keys` lists the keys.
 
     Returns:
-        The exit code: what `work` returned, None for 0, or BAD_INPUT.
+        The exit code: what `work` returned, None for 0, or that of the error.
     """
     if keys:
         print(key_table())
@@ -79,6 +79,13 @@ def run_command(work: Callable[[], int | None], *, keys: bool = False) -> int:
     except ConfigError as error:
         print(f"rllib_ragen: {error}", file=sys.stderr)
         return ExitCode.BAD_INPUT
+    except FORESEEN as error:
+        code = exit_code_of(error)
+        print(f"rllib_ragen: {sentence_of(error, code)}", file=sys.stderr)
+        return code
+    except KeyboardInterrupt:
+        print("rllib_ragen: interrupted", file=sys.stderr)
+        return ExitCode.INTERRUPTED
 
 
 def read_layers(options: argparse.Namespace) -> tuple[Tree, Tree]:

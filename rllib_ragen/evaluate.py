@@ -11,6 +11,8 @@ from envs.splits import Split
 from rllib_ragen.cli import make_parser, positive, read_layers, run_command
 from rllib_ragen.config import RunConfig
 from rllib_ragen.config_load import build_config, flatten, merge, preset
+from rllib_ragen.faults.exits import NothingPlayed
+from rllib_ragen.faults.watchdog import Watchdog
 from rllib_ragen.preflight import preflight
 from rllib_ragen.ray_start import start_ray
 from rllib_ragen.results import Evaluation, find_baselines, outcome_lines, scale_line, way
@@ -21,13 +23,15 @@ _FLAGS = ("--env", "--engine", "--num-env-runners", "--seed")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code: 0 done, 2 bad input."""
+    """The command; its exit code: 0 done, 2 bad input, others as in docs/faults.md."""
     options = parse(arguments)
 
     def work() -> None:
         config, saved = plan(options)
         print(f"sampling  {preflight(config, writes=False).why}", flush=True)
-        evaluate(config, saved, options.split, options.num_instances or config.eval.num_test_instances or 256)
+        number, fault = options.num_instances or config.eval.num_test_instances or 256, config.fault
+        with Watchdog(_say, report_after_s=fault.report_after_s, hang_timeout_s=fault.hang_timeout_s):
+            evaluate(config, saved, options.split, number)
 
     return run_command(work, keys=options.keys)
 
@@ -71,6 +75,7 @@ def evaluate(config: RunConfig, saved: SavedState | None, split: str, num_instan
 
     Raises:
         ConfigError: Ray has not what the config asks for.
+        NothingPlayed: every episode failed.
     """
     baselines = find_baselines(config)
     start_ray(config)
@@ -86,6 +91,8 @@ def evaluate(config: RunConfig, saved: SavedState | None, split: str, num_instan
         print(f"{config.env.name}, {num_instances} {split} instances, {where}", flush=True)
         for greedy in (False, True):
             result = measured(algo.evaluate_split(split, num_instances, greedy))
+            if result["success"] is None:
+                raise NothingPlayed(f"every one of the {num_instances} episodes failed: {algo.evaluation_error}")
             row = {"iteration": 0, "split": split, "greedy": greedy, **result}
             more = ", ".join(
                 f"{name} {value:.3g}" for name, value in result.items() if name in _SHOWN and value is not None
@@ -95,6 +102,10 @@ def evaluate(config: RunConfig, saved: SavedState | None, split: str, num_instan
         print(f"on this scale: {scale_line(baselines)}")
     finally:
         algo.stop()
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -98,6 +98,8 @@ class StarPO(RLlibNames):
         """Since the last iteration's end."""
         self._whole = True
         self.stop_code = ExitCode.DONE
+        self.evaluation_error = ""
+        """Of the first failed episode of the last evaluation; empty: none failed."""
         """What `stop_reason` means for the run."""
         self._trajectories: list[Trajectory] = []
         self._advantages: dict[int, FloatArray] = {}
@@ -341,7 +343,9 @@ class StarPO(RLlibNames):
         """
 
         def play(specs: Sequence[EpisodeSpec]) -> list[Trajectory]:
-            return self._play(specs, greedy=greedy, count=False).trajectories
+            trajectories = self._play(specs, greedy=greedy, count=False).trajectories
+            self.evaluation_error = next((one.error for one in trajectories if one.stop_reason.failed), "")
+            return trajectories
 
         return self._line_up.evaluate(play, split, num_instances)
 

@@ -52,16 +52,18 @@ _CODES: dict[type[Exception], ExitCode] = {
     NothingPlayed: ExitCode.ENVIRONMENT,
     MemoryError: ExitCode.MEMORY,
 }
+FORESEEN = tuple(_CODES)
+"""Errors that need no traceback."""
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE}
 _NO_MEMORY = re.compile(r"can't allocate memory|out of memory|Cannot allocate memory", re.IGNORECASE)
 
 
-def exit_code_of(error: BaseException, folder: Path) -> ExitCode:
-    """Which end `error` means for the run in `folder`; ERROR if it is none that was foreseen."""
+def exit_code_of(error: BaseException, folder: Path | None = None) -> ExitCode:
+    """Which end `error` means for the run in `folder`, if it has one; ERROR if it is none that was foreseen."""
     for kind, code in _CODES.items():
         if isinstance(error, kind):
             return code
-    if isinstance(error, OSError) and (error.errno in _FULL or _is_in(error.filename, folder)):
+    if isinstance(error, OSError) and (error.errno in _FULL or (folder is not None and _is_in(error.filename, folder))):
         return ExitCode.STORAGE
     # safetensors tells it in words.
     if type(error).__name__ == "SafetensorError" and "(os error " in str(error):
