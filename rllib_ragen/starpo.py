@@ -98,9 +98,9 @@ class StarPO(RLlibNames):
         """Since the last iteration's end."""
         self._whole = True
         self.stop_code = ExitCode.DONE
+        """What `stop_reason` means for the run."""
         self.evaluation_error = ""
         """Of the first failed episode of the last evaluation; empty: none failed."""
-        """What `stop_reason` means for the run."""
         self._trajectories: list[Trajectory] = []
         self._advantages: dict[int, FloatArray] = {}
         self._ahead: Batch | None = None
@@ -218,6 +218,7 @@ class StarPO(RLlibNames):
             self._broadcast,
             keep=self.config.overlap != "off",
         )
+        self._losses += self._published.losses
 
     def _credited_rows(self, filtered: FilterResult) -> list[TokenRow]:
         """Each policy's trajectories are credited by themselves, in the order of the policies' ids."""
@@ -420,7 +421,7 @@ class StarPO(RLlibNames):
         if restored and self._published is not None:
             if self._published.weights is None:
                 self._published = replace(self._published, weights=put(self.learner_group))
-            send(self._published, env_runner_group, restored, self.config.hang_timeout_s)
+            self._losses += send(self._published, env_runner_group, restored, self.config.hang_timeout_s)
         return restored
 
     # --- checkpoints ------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from rllib_ragen.background import Background
 from rllib_ragen.learner.calls import on_first_learner
 from rllib_ragen.models.channel import Backend, Meeting, Sender, TensorSpec, specs_of
 from rllib_ragen.models.llm_module import lm_weights
-from rllib_ragen.rollout.dispatch import restart_late
+from rllib_ragen.rollout.dispatch import Losses, restart_late
 
 logger = logging.getLogger(__name__)
 
@@ -30,15 +30,18 @@ class Broadcast:
         self._meeting: Meeting | None = None
         self._specs: list[TensorSpec] = []
 
-    def publish(self, learners: LearnerGroup, runners: EnvRunnerGroup, version: int) -> None:
+    def publish(self, learners: LearnerGroup, runners: EnvRunnerGroup, version: int) -> Losses:
         """Every healthy runner samples with policy version `version` afterwards.
 
         A runner that dies meanwhile breaks the channel for all: their engines are restarted, and get the weights from
         the object store (`weights.send`) as any restarted runner does.
+
+        Returns:
+            The runners that died, hung, or lost their engines with the channel.
         """
         members = list(runners.healthy_env_runner_ids())
         if not members:
-            return
+            return Losses()
         if self._meeting is None or members != self._members:
             self._open(learners, members)
         sending = Background(lambda: on_first_learner(learners, _send))
@@ -56,12 +59,13 @@ class Broadcast:
             remote_actor_ids=members,
             timeout_seconds=2 * self._timeout_s,
         )
-        restart_late(runners, members, results, 2 * self._timeout_s)
+        losses = restart_late(runners, members, results, 2 * self._timeout_s)
         lost = len(members) - len(list(results.ignore_errors()))
         error = _error(sending)
         if lost or error:
             self._meeting = None
             logger.warning("The channel for weights broke (%d of %d runners lost). %s", lost, len(members), error)
+        return losses
 
     def _open(self, learners: LearnerGroup, members: list[int]) -> None:
         size = 1 + len(members) * self._workers

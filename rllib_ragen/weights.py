@@ -8,7 +8,7 @@ until every healthy runner has them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ray
@@ -23,7 +23,7 @@ from rllib_ragen.faults.watchdog import waiting
 from rllib_ragen.learner.calls import on_every_learner, on_first_learner
 from rllib_ragen.models.sharding import gathered
 from rllib_ragen.models.wire import WireState, to_wire
-from rllib_ragen.rollout.dispatch import restart_late
+from rllib_ragen.rollout.dispatch import Losses, restart_late
 from rllib_ragen.weight_broadcast import Broadcast
 
 
@@ -34,6 +34,8 @@ class Publication:
     version: int
     weights: Any
     """ObjectRef; None where there is no remote runner, or they got the weights by `broadcast`."""
+    losses: Losses = field(default_factory=Losses)
+    """Runners that did not take it."""
 
 
 def publish(
@@ -65,11 +67,12 @@ def publish(
             local.set_state({COMPONENT_RL_MODULE: weights, WEIGHTS_SEQ_NO: version})
     remote = runners.num_remote_env_runners() > 0
     publication = Publication(version, put(learners) if remote and (broadcast is None or keep) else None)
+    losses = Losses()
     if broadcast is not None:
-        broadcast.publish(learners, runners, version)
+        losses = broadcast.publish(learners, runners, version)
     elif remote and runners.num_healthy_remote_env_runners():
-        send(publication, runners, runners.healthy_env_runner_ids(), timeout_s)
-    return publication
+        losses = send(publication, runners, runners.healthy_env_runner_ids(), timeout_s)
+    return replace(publication, losses=losses)
 
 
 def put(learners: LearnerGroup) -> Any:
@@ -77,7 +80,7 @@ def put(learners: LearnerGroup) -> Any:
     return on_first_learner(learners, _put, "a copy of the weights")
 
 
-def send(publication: Publication, runners: EnvRunnerGroup, runner_ids: Sequence[int], timeout_s: float) -> None:
+def send(publication: Publication, runners: EnvRunnerGroup, runner_ids: Sequence[int], timeout_s: float) -> Losses:
     """Gives a publication to the remote runners `runner_ids`. Who has not got it within `timeout_s` is restarted."""
     with waiting(f"weights to {len(runner_ids)} env runner(s)", may_hang=False):
         results = runners._worker_manager.foreach_actor(
@@ -86,7 +89,7 @@ def send(publication: Publication, runners: EnvRunnerGroup, runner_ids: Sequence
             remote_actor_ids=list(runner_ids),
             timeout_seconds=timeout_s,
         )
-    restart_late(runners, runner_ids, results, timeout_s)
+    return restart_late(runners, runner_ids, results, timeout_s)
 
 
 def _not_finite(learner: Any) -> str:

@@ -209,14 +209,17 @@ def restart(runners: EnvRunnerGroup, runner: int) -> None:
     manager.set_actor_state(runner, healthy=False)
 
 
-def restart_late(runners: EnvRunnerGroup, asked: Iterable[int], results: Iterable[Any], timeout_s: float) -> None:
+def restart_late(runners: EnvRunnerGroup, asked: Iterable[int], results: Iterable[Any], timeout_s: float) -> Losses:
     """Restarts the runners that have not taken new weights within `timeout_s`: they would sample with old ones.
 
-    `results` are what `foreach_actor` brought of the runners `asked`.
+    `results` are what `foreach_actor` brought of the runners `asked`. Returns the late and the dead.
     """
-    for late in set(asked) - {result.actor_id for result in results}:
+    ok = {result.actor_id: result.ok for result in results}
+    hung = set(asked) - set(ok)
+    for late in hung:
         logger.warning("env runner %d has not taken its weights within %g s: restarted.", late, timeout_s)
         restart(runners, late)
+    return Losses(lost_runners=len(hung) + list(ok.values()).count(False), hung_runners=len(hung))
 
 
 def _healthy_ids(runners: EnvRunnerGroup, restore: Callable[[], object], deadline: float) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,26 @@ def test_L1_a_frozen_runner_is_replaced_and_nothing_is_lost(model: Path, tmp_pat
     assert first["num_replayed"] >= 16
     assert (first["num_groups"], first["num_failed"]) == (4, 0)
     assert (second["num_groups"], second["num_failed"]) == (4, 0)
+
+
+@pytest.mark.parametrize(("number", "hung"), [(signal.SIGSTOP, 1), (signal.SIGKILL, 0)])
+def test_L1_a_runner_lost_while_it_takes_weights_is_counted(model: Path, number: int, hung: int) -> None:
+    algo = digits_config(model).env_runners(num_env_runners=2).fault(hang_timeout_s=8).build_algo()
+    try:
+        pids = algo.env_runner_group.foreach_env_runner(lambda runner: os.getpid(), local_env_runner=False)
+        publish = algo._publish
+
+        def hurt_and_publish() -> None:
+            algo._publish = publish  # type: ignore[method-assign]
+            os.kill(pids[0], number)
+            publish()
+
+        algo._publish = hurt_and_publish  # type: ignore[method-assign]
+        first, second = (algo.train()["starpo"] for _ in range(2))
+        assert (first["num_lost_runners"], first["num_hung_runners"], first["num_replayed"]) == (1, hung, 0)
+        assert (second["num_lost_runners"], second["num_groups"], second["policy_lag"]) == (0, 4, 0)
+    finally:
+        algo.stop()
 
 
 def test_L6_an_environment_out_of_memory_costs_its_own_episode(model: Path) -> None:
