@@ -82,7 +82,9 @@ def scale_line(scale: Scale | None) -> str:
     if scale is None:
         return "no baselines: this task has no solver"
     line = ", ".join(f"{name} {percent(rate)}" for name, rate in marks(scale).items())
-    return f"{line}, all against random" if isinstance(scale, GameScale) else line
+    if not isinstance(scale, GameScale):
+        return line
+    return f"{line}, {'each with its like' if scale.together else 'all against random'}"
 
 
 def validation_line(found: Iterable[Evaluation], baselines: Scale | None) -> str:

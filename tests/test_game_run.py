@@ -15,6 +15,7 @@ from rllib_ragen.faults.exits import ExitCode
 from rllib_ragen.games.scale import game_scale
 from rllib_ragen.models.tiny.game_model import make
 from rllib_ragen.report.__main__ import main as report
+from rllib_ragen.results import scale_line
 from tests.starpo.conftest import local_ray, model, one_thread  # noqa: F401 - fixtures
 
 TOP = Path(__file__).parents[1]
@@ -91,6 +92,14 @@ def test_the_scale_of_a_game_is_the_mean_over_its_seats() -> None:
     assert scale.scripted is not None and scale.scripted[0] == "kuhn_equilibrium"
     assert scale.scripted[1] == pytest.approx(0.5, abs=1e-3)
     assert game_scale("tic_tac_toe", {"opening_moves": 3}) is None
+
+
+def test_the_scale_of_a_cooperative_game_is_that_of_each_player_with_its_like() -> None:
+    scale = game_scale("frozen_lake_pair", {})
+    assert scale is not None and scale.scripted is not None
+    assert scale.scripted[0] == "pathfinder"
+    assert scale.scripted[1] > 0.9 > 0.1 > scale.random, "two who know the way, and two who do not"
+    assert scale_line(scale).endswith("each with its like")
 
 
 def test_a_games_own_small_model_is_a_folder_like_any_other(tmp_path: Path) -> None:

@@ -57,7 +57,9 @@ class GameLineUp(LineUp):
         run = config.to_run_config()
         self._section = run.multi_agent
         self._game = config.game()
-        self._seats = list(make_game(self._game, **run.env.task).seats) if self._game else []
+        game = make_game(self._game, **run.env.task) if self._game else None
+        self._seats = list(game.seats) if game else []
+        self._cooperative = game is not None and game.cooperative
         self._league = League(run.multi_agent.league_size) if run.multi_agent.mode == "league" else None
         self._last_score = float("nan")
 
@@ -89,23 +91,46 @@ class GameLineUp(LineUp):
     def evaluate(self, play: Play, split: str, num_instances: int) -> dict[str, float]:
         """`num_instances` games against each scripted opponent, the seats in turn; the same games every time.
 
+        In a cooperative game, besides, as many of the policies among themselves: what they reach together.
+
         Returns:
-            Of the games against the random player: rollout_statistics and num_instances. Of every seat and opponent:
-            win_rate, draw_rate, loss_rate and return_mean, as `win_rate_<seat>_vs_<opponent>`. Environments without
+            rollout_statistics and num_instances: of the games against the random player; in a cooperative game of the
+            first seat in those among themselves. Of every seat and opponent: win_rate, draw_rate, loss_rate and
+            return, as `win_rate_<seat>_vs_<opponent>`; among themselves it is `_vs_itself`. Environments without
             scripted players: rollout_statistics of the policies among themselves.
         """
         if self._game is None:
             trajectories = self.own(play(evaluation_specs(split, num_instances)))
             return rollout_statistics(trajectories) | {"num_instances": float(num_instances)}
         found: dict[str, float] = {}
+        if self._cooperative:
+            trajectories = play(self._together(split, num_instances))
+            found |= seat_statistics(trajectories, self._seats, "_vs_itself")
+            first = [trajectory for trajectory in trajectories if trajectory.agent_id == self._seats[0]]
+            found |= rollout_statistics(first) | {"num_instances": float(num_instances)}
         best = best_script(self._game)
         for number, opponent in enumerate([_RANDOM] if best is None else [_RANDOM, best]):
             specs = self._against(split, num_instances, opponent, number)
             trajectories = play(specs)
             found |= seat_statistics(trajectories, self._seats, f"_vs_{opponent}")
-            if opponent == _RANDOM:
+            if opponent == _RANDOM and not self._cooperative:
                 found |= rollout_statistics(trajectories) | {"num_instances": float(num_instances)}
         return found
+
+    def _together(self, split: str, num_games: int) -> list[GameSpec]:
+        """Games of deals of the split's own, all seats mapped by policy_mapping_fn."""
+        own = list(Split).index(Split.parse(split))
+        return [
+            GameSpec(
+                spec.group_id,
+                derived_seed(_DEAL, own, game) % 2**31,
+                derived_seed(_SEAT, own, spec.outcome_seed),
+                derived_seed(_SEAT, own, spec.sampling_seed),
+                split,
+                (),
+            )
+            for game, spec in enumerate(evaluation_specs(split, num_games))
+        ]
 
     def _against(self, split: str, num_games: int, opponent: str, number: int) -> list[GameSpec]:
         """Every instance as often as there are seats, with the evaluated policy at each.

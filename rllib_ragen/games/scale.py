@@ -1,4 +1,4 @@
-"""Floor and ceiling of the games that an evaluation plays against the random player."""
+"""Floor and ceiling of the games that an evaluation plays."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from envs.games.baselines import BEST, settings_key, shipped_matches
+from envs.games.registry import make_game
 
 
 @dataclass(frozen=True)
 class GameScale:
-    """Success against the random player, mean over the seats, in [0, 1]."""
+    """Success, mean over the seats, in [0, 1]: against the random player, or in a cooperative game with one's like."""
 
     random: float
     """Of the random player itself."""
@@ -20,6 +21,8 @@ class GameScale:
     """Of the best possible player; None where it is not known."""
     scripted: tuple[str, float] | None
     """The best simple scripted player, and its success."""
+    together: bool = False
+    """A cooperative game."""
 
 
 def game_scale(game: str, settings: Mapping[str, Any]) -> GameScale | None:
@@ -27,10 +30,11 @@ def game_scale(game: str, settings: Mapping[str, Any]) -> GameScale | None:
     matches = shipped_matches().get(settings_key(game, dict(settings)))
     if matches is None:
         return None
+    together = make_game(game, **settings).cooperative
     found: dict[str, list[float]] = {}
     for match in matches:
-        if match.opponent == "uniform":
+        if match.opponent == (match.player if together else "uniform"):
             found.setdefault(match.player, []).append(match.success)
     means = {player: statistics.fmean(successes) for player, successes in found.items()}
     scripted = next(((name, mean) for name, mean in means.items() if name not in ("uniform", BEST)), None)
-    return GameScale(means["uniform"], means.get(BEST), scripted)
+    return GameScale(means["uniform"], means.get(BEST), scripted, together)

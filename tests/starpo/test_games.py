@@ -114,6 +114,22 @@ def test_groups_are_those_of_a_policy_a_role_and_a_game_seed(model: Path) -> Non
     algo.stop()
 
 
+@pytest.mark.usefixtures("local_ray")
+def test_in_a_cooperative_game_success_is_what_the_policies_reach_together(model: Path) -> None:
+    algo = game_config(model, "frozen_lake_pair").build_algo()
+    evaluated = algo.evaluate_split("val", 24, greedy=False)
+    first, second = (
+        {name: evaluated[f"{name}_{seat}_vs_itself"] for name in ("win_rate", "draw_rate", "loss_rate")}
+        for seat in ("player_0", "player_1")
+    )
+    assert first == second, "they win and lose together"
+    assert evaluated["success"] == first["win_rate"]
+    assert evaluated["return_mean"] == evaluated["return_player_0_vs_itself"]
+    assert (evaluated["num_instances"], evaluated["num_failed"]) == (24.0, 0.0)
+    assert "win_rate_player_1_vs_uniform" in evaluated
+    algo.stop()
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("local_ray")
 def test_remote_runners_get_every_policys_weights(model: Path) -> None:
