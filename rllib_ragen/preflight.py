@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.config import RunConfig
+from rllib_ragen.games.names import game_name
 from rllib_ragen.lora_checks import check_lora
 from rllib_ragen.models.folder import check_model_folder
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
@@ -27,7 +28,8 @@ def preflight(config: RunConfig, *, writes: bool = True) -> EngineChoice:
         ConfigError: one sentence naming the key.
     """
     try:
-        folder = check_model_folder(config.model.path, config.rollout.max_context_tokens)
+        in_game = game_name(config.env.name) is not None
+        folder = check_model_folder(config.model.path, config.rollout.max_context_tokens, in_game=in_game)
         check_chat_template(folder)
         check_lora(config.learner, folder)
         if writes:

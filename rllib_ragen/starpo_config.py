@@ -281,7 +281,8 @@ class StarPOConfig(FluentSetters):
         check_config(run)
         if self.lr_schedule != "constant" and self.decay_iterations is None:
             raise ConfigError(f"learner.decay_iterations: must be an integer ≥ 1 with lr_schedule={self.lr_schedule}")
-        check_lora(run.learner, check_model_folder(self.model_path, self.max_context_tokens))
+        in_game = self.game() is not None
+        check_lora(run.learner, check_model_folder(self.model_path, self.max_context_tokens, in_game=in_game))
         check_line_up(self)
 
     def _seat_policies(self) -> None:

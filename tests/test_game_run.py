@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from envs.games.registry import game_names
 from rllib_ragen import evaluate, play, run
 from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.config_load import build_config, preset, read_yaml
 from rllib_ragen.faults.exits import ExitCode
 from rllib_ragen.games.scale import game_scale
 from rllib_ragen.models.tiny.game_model import make
+from rllib_ragen.preflight import preflight
 from rllib_ragen.report.__main__ import main as report
 from rllib_ragen.results import scale_line
 from tests.starpo.conftest import local_ray, model, one_thread  # noqa: F401 - fixtures
@@ -82,6 +84,13 @@ def test_self_play_wants_a_game() -> None:
 def test_games_are_played_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
     assert play.main(["--env", "kuhn_poker"]) == ExitCode.BAD_INPUT
     assert "python -m envs.games.play kuhn_poker" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", [name for name in game_names() if name != "open_spiel"])
+def test_every_game_passes_all_checks_with_its_own_settings(name: str, tmp_path: Path) -> None:
+    """Those that the command makes before anything expensive starts: `run --env NAME` alone is enough."""
+    config = build_config(preset(name), {"results_dir": str(tmp_path)})
+    assert preflight(config).name == "hf"
 
 
 def test_the_scale_of_a_game_is_the_mean_over_its_seats() -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 from rllib_ragen.config import EMBEDDED_MODEL
 
+GAME_MODEL_LENGTH = 4_096
+"""Tokens that the small model of a game takes; it is made when it is first needed (models.tiny.game_model)."""
 _EMBEDDED = Path(__file__).parent / "tiny" / "checkpoint"
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
 
@@ -17,8 +19,10 @@ def model_folder(path: str) -> Path:
     return _EMBEDDED if path == EMBEDDED_MODEL else Path(path)
 
 
-def check_model_folder(path: str, max_context_tokens: int) -> Path:
+def check_model_folder(path: str, max_context_tokens: int, *, in_game: bool = False) -> Path:
     """The folder, if it holds a model with tokenizer that takes `max_context_tokens`.
+
+    `in_game`: `tiny` means the small model of a game. It need not be there yet: the embedded one stands in for it here.
 
     Raises:
         ValueError: it does not; one sentence that names the key.
@@ -32,7 +36,7 @@ def check_model_folder(path: str, max_context_tokens: int) -> Path:
         raise ValueError(f"model.path: the folder {str(folder)!r} holds no weights as safetensors")
     if not any((folder / name).is_file() for name in _TOKENIZERS):
         raise ValueError(f"model.path: the folder {str(folder)!r} holds no tokenizer ({', '.join(_TOKENIZERS)})")
-    length = _max_length(folder)
+    length = GAME_MODEL_LENGTH if in_game and path == EMBEDDED_MODEL else _max_length(folder)
     if length is not None and max_context_tokens > length:
         raise ValueError(f"rollout.max_context_tokens={max_context_tokens} is more than the model's length of {length}")
     return folder

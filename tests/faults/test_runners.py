@@ -47,11 +47,11 @@ def test_L1_a_runner_lost_while_it_takes_weights_is_counted(model: Path, number:
         publish = algo._publish
 
         def hurt_and_publish() -> None:
-            algo._publish = publish  # type: ignore[method-assign]
+            algo._publish = publish
             os.kill(pids[0], number)
             publish()
 
-        algo._publish = hurt_and_publish  # type: ignore[method-assign]
+        algo._publish = hurt_and_publish
         first, second = (algo.train()["starpo"] for _ in range(2))
         assert (first["num_lost_runners"], first["num_hung_runners"], first["num_replayed"]) == (1, hung, 0)
         assert (second["num_lost_runners"], second["num_groups"], second["policy_lag"]) == (0, 4, 0)

@@ -27,6 +27,7 @@ from envs.games.env import TextGameEnv
 from envs.games.limits import GameLimits
 from envs.games.registry import make_text_game
 from envs.reply import format_reply
+from rllib_ragen.models.folder import GAME_MODEL_LENGTH
 from rllib_ragen.models.tiny.teacher import Message
 from rllib_ragen.quiet import quieten
 
@@ -34,7 +35,6 @@ RECIPE_VERSION = 1
 """Part of every key: to be raised when the recipe changes or games are told otherwise; old models stay unused then."""
 NUM_GAMES = 2_000
 _VOCAB_SIZE = 512
-_MAX_LENGTH = 4_096
 _LEARNING_RATE, _BATCH_SIZE = 2e-3, 8
 _FIRST_SEED = 1_000_000_000
 """Far from the seeds of training and evaluation, for the games that have many instances."""
@@ -91,13 +91,14 @@ def make(out: Path, name: str, game: Mapping[str, Any], limits: GameLimits, num_
     talks = [talk for number in range(num_games) for talk in random_game(env, number)]
     tokenizer = train_tokenizer((as_text(talk) for talk in talks[:600]), _VOCAB_SIZE)
     chat = ChatFormat(tokenizer)
-    samples = [sample for talk in talks if len((sample := encode(talk, chat)).token_ids) <= _MAX_LENGTH]
+    samples = [sample for talk in talks if len((sample := encode(talk, chat)).token_ids) <= GAME_MODEL_LENGTH]
     threads = torch.get_num_threads()
     # The same weights whatever the machine's number of cores.
     torch.set_num_threads(1)
     with torch.random.fork_rng(devices=[]):
         # About 0.15M parameters.
-        model = build_model(tokenizer, 0, num_heads=2, num_layers=3, intermediate_size=192, max_length=_MAX_LENGTH)
+        shape = {"num_heads": 2, "num_layers": 3, "intermediate_size": 192, "max_length": GAME_MODEL_LENGTH}
+        model = build_model(tokenizer, 0, **shape)
         made = train(model, samples, Phase(name, (), _LEARNING_RATE, _BATCH_SIZE), seed=0)
     torch.set_num_threads(threads)
     quieten()
