@@ -25,18 +25,18 @@ import sys
 from rllib_ragen.evaluate import main
 sys.exit(main(sys.argv[1:]))
 """
-_TIMES = ("--set", "fault.report_after_s=2", "fault.hang_timeout_s=6", "learner.torch_threads=1")
+_TIMES = ("--set", "fault.report_after_s=2", "learner.torch_threads=1")
 _WHAT = ("tiny", "--env", "bandit", "--engine", "hf", "--num-instances", "8", *_TIMES)
 
 
-def start(patch: str) -> subprocess.Popen[str]:
+def start(patch: str, *settings: str) -> subprocess.Popen[str]:
     """An evaluation in which something is broken."""
-    command = [sys.executable, "-c", patch + _EVALUATE, *_WHAT]
+    command = [sys.executable, "-c", patch + _EVALUATE, *_WHAT, *settings]
     return subprocess.Popen(command, cwd=TOP, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def test_a_hung_evaluation_is_told_and_ended() -> None:
-    output, _ = (process := start(_HUNG_ENGINE)).communicate(timeout=300)
+    output, _ = (process := start(_HUNG_ENGINE, "fault.hang_timeout_s=6")).communicate(timeout=300)
     assert process.returncode == ExitCode.HUNG, output
     assert "for: rollout of 8 trajectories" in output
     assert output.count("Stopped: nothing has moved for") == 1
