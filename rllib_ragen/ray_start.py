@@ -5,10 +5,15 @@ from __future__ import annotations
 import logging
 import math
 import os
+import sys
 
 from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.config import RunConfig
+from rllib_ragen.faults.exits import WorkersLost
 from rllib_ragen.quiet import quieten
+
+_TRIES = 3
+_TOO_SLOW = "timed out during startup"
 
 
 def start_ray(config: RunConfig) -> None:
@@ -16,6 +21,7 @@ def start_ray(config: RunConfig) -> None:
 
     Raises:
         ConfigError: the cluster has fewer CPUs or GPUs than the run's actors ask for, so they would wait for ever.
+        WorkersLost: no local Ray can be started.
     """
     # Read when torch is loaded. Threads that wait by spinning are some 30 % faster on an idle machine, but a single
     # other busy process makes them several times slower: each step waits for a thread that has no core.
@@ -33,9 +39,7 @@ def start_ray(config: RunConfig) -> None:
     if os.environ.get("RAY_ADDRESS"):
         ray.init(logging_level=logging.ERROR)
     else:
-        cpus = max(os.cpu_count() or 1, cpus_wanted(config))
-        # Not one that happens to run on this machine.
-        ray.init("local", num_cpus=cpus, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+        _start_local(max(os.cpu_count() or 1, cpus_wanted(config)))
     quieten()
     have = ray.cluster_resources()
     for kind, wanted in (("CPU", float(cpus_wanted(config))), ("GPU", gpus_wanted(config))):
@@ -44,6 +48,26 @@ def start_ray(config: RunConfig) -> None:
                 f"rollout.num_env_runners and learner.num_learners ask for {wanted:g} {kind}s in all,"
                 f" but Ray has {have.get(kind, 0.0):g}"
             )
+
+
+def _start_local(cpus: int) -> None:
+    """A Ray of this run's own, not one that happens to run on this machine.
+
+    Ray gives its processes a fixed 30 s to come up, which a busy machine may need for other things.
+    """
+    import ray
+
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            ray.init("local", num_cpus=cpus, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+            return
+        except Exception as error:
+            if _TOO_SLOW not in str(error):
+                raise
+            if not tries_left:
+                raise WorkersLost(f"Ray did not start within 30 s, {_TRIES} times: is the machine too busy?") from error
+            print("Ray did not start within 30 s (a busy machine?): once more", file=sys.stderr, flush=True)
+            ray.shutdown()
 
 
 def cpus_wanted(config: RunConfig) -> int:

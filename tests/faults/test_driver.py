@@ -113,6 +113,31 @@ def test_L1_a_stopped_runner_is_told_and_replaced(hurt: Hurt) -> None:
     assert all(row["num_groups"] == 2 for row in found)
 
 
+def slow_ray() -> None:
+    """Ray's processes are seen only 45 s from now."""
+    import ray._private.services as services
+
+    get_node, began = services.get_node, time.monotonic()
+
+    def late(*args: Any) -> Any:
+        if time.monotonic() - began < 45:
+            raise RuntimeError("not seen yet")
+        return get_node(*args)
+
+    services.get_node = late
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("local_ray")
+def test_a_ray_that_starts_too_slowly_is_started_again(tmp_path: Path) -> None:
+    folder = tmp_path / "results" / "run"
+    where = ("--results-dir", str(folder.parent), "--name", folder.name)
+    ended = run(*SMALL, "iterations=1", *where, "--iterations", "1", patch=slow_ray)
+    assert ended.code == 0, ended.output
+    assert ended.output.count("Ray did not start within 30 s (a busy machine?): once more") == 1
+    assert [row["iteration"] for row in rows(folder)] == [1]
+
+
 def poisoned_update() -> None:
     from rllib_ragen.starpo import StarPO
 
