@@ -148,7 +148,9 @@ def test_learners_share_the_work_and_find_the_same(model: Path) -> None:
         algo.stop()
     one, two = found
     assert [b.groups for b in one.buckets] == [2, 1, 1]
-    np.testing.assert_allclose([(b.lowest**2, b.highest**2) for b in one.buckets], [(0, 0.5), (2, 2), (4.5, 4.5)])
+    # Every turn brings the reward, so the groups' returns are (1, 2), (0, 3), (4, 9) and (0, 4).
+    squares = [(b.lowest**2, b.highest**2) for b in one.buckets]
+    np.testing.assert_allclose(squares, [(0.5, 4.5), (8, 8), (12.5, 12.5)])
     assert one.norms == pytest.approx(two.norms, rel=1e-4)
     for left, right in zip(one.buckets, two.buckets, strict=True):
         assert left.norms == pytest.approx(right.norms, rel=1e-4)
