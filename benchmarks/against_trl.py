@@ -25,8 +25,9 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from benchmarks.rollout_engines import MAX_CONTEXT, MAX_REPLY, TINY, GenerateEngine
+from benchmarks.rollout_engines import GenerateEngine
 from benchmarks.side_by_side import Timed, interleaved, summary, timed, worker
+from benchmarks.sokoban_episodes import MAX_CONTEXT, MAX_REPLY, TINY
 
 GROUPS, GROUP_SIZE = 32, 4
 LR = 1e-9

@@ -21,18 +21,12 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-import rllib_ragen.models.tiny
-from benchmarks.side_by_side import Timed, Worker, interleaved, summary, timed, worker
-from envs.registry import make_text_env
+from benchmarks.side_by_side import Timed, Worker, interleaved, summary, worker
+from benchmarks.sokoban_episodes import MAX_CONTEXT, TINY, episode_specs, play_episodes
 from rllib_ragen.rollout.chat import ChatFormat
-from rllib_ragen.rollout.collect import EpisodeSpec, collect
 from rllib_ragen.rollout.engines.base import Engine, EngineFailure
 from rllib_ragen.types import Sampled, Sampling
 
-TINY = Path(rllib_ragen.models.tiny.__file__).parent / "checkpoint"
-MAX_CONTEXT = 1024
-MAX_REPLY = 72
-GROUP_SIZE = 4
 _state: dict[str, Any] = {}
 
 
@@ -112,23 +106,7 @@ def play(style: str, rows: int, first: int, count: int) -> Timed:
     """Generated tokens of `count` episodes, the seeds from `first` on."""
     engine, chat = _state["engine"], _state["chat"]
     engine.reset()
-    seeds = range(first, first + count)
-    specs = [EpisodeSpec(f"g{seed // GROUP_SIZE}", seed // GROUP_SIZE, seed, seed) for seed in seeds]
-
-    def work() -> float:
-        trajectories = collect(
-            specs,
-            engine=engine,
-            chat=chat,
-            make_env=lambda: make_text_env("sokoban", {"observation": "both"}, {"prompt_style": style}),
-            sampling=Sampling(MAX_REPLY, chat.stop_token_ids),
-            max_context_tokens=MAX_CONTEXT,
-            max_concurrent=rows,
-        )
-        assert not any(trajectory.stop_reason.failed for trajectory in trajectories)
-        return float(sum(trajectory.num_reply_tokens for trajectory in trajectories))
-
-    return timed(work)
+    return play_episodes(engine, chat, episode_specs(first, count), rows, MAX_CONTEXT, style)[0]
 
 
 def compare(workers: Mapping[str, Worker], style: str, rows: int, count: int, repeats: int) -> list[dict[str, Any]]:

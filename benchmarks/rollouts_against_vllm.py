@@ -30,17 +30,13 @@ from typing import Any
 import numpy as np
 import torch
 
-import rllib_ragen.models.tiny
 from benchmarks.side_by_side import Timed, Worker, interleaved, summary, timed, worker
-from envs.registry import make_text_env
+from benchmarks.sokoban_episodes import MAX_CONTEXT, MAX_REPLY, TINY, episode_specs, play_episodes
 from rllib_ragen.rollout.chat import ChatFormat
-from rllib_ragen.rollout.collect import EpisodeSpec, collect, turn_seed
+from rllib_ragen.rollout.collect import EpisodeSpec, turn_seed
 from rllib_ragen.rollout.engines.base import Engine, EngineFailure
 from rllib_ragen.types import Sampled, Sampling, Trajectory
 
-TINY = Path(rllib_ragen.models.tiny.__file__).parent / "checkpoint"
-MAX_CONTEXT, MAX_REPLY = 1024, 72
-GROUP_SIZE = 4
 LENGTHS: dict[str, Callable[[float], float]] = {
     "spread": lambda u: 8 * 32**u,
     "tailed": lambda u: 16 if u < 0.9 else 256,
@@ -120,35 +116,13 @@ def play(
     engine: Engine = _state["engine"]
     engine.reset()
     chat = _state.setdefault("chat", ChatFormat.from_folder(TINY))
-    trajectories: list[Trajectory] = []
-
-    def work() -> float:
-        trajectories.extend(
-            collect(
-                specs,
-                engine=Uneven(engine, locked, lengths) if lengths else engine,
-                chat=chat,
-                make_env=lambda: make_text_env("sokoban", {"observation": "both"}, {"prompt_style": "brief"}),
-                sampling=Sampling(MAX_REPLY, chat.stop_token_ids),
-                max_context_tokens=engine.max_context,
-                max_concurrent=rows,
-            )
-        )
-        return float(sum(trajectory.num_reply_tokens for trajectory in trajectories))
-
-    result = timed(work)
-    assert not any(trajectory.stop_reason.failed for trajectory in trajectories)
-    return result, trajectories
+    playing = Uneven(engine, locked, lengths) if lengths else engine
+    return play_episodes(playing, chat, specs, rows, engine.max_context, "brief")
 
 
 def play_uneven(count: int, lengths: str, locked: bool) -> Timed:
     """Without the trajectories, which need not travel."""
     return play(episode_specs(0, count), count, lengths, locked)[0]
-
-
-def episode_specs(first: int, count: int) -> list[EpisodeSpec]:
-    """Groups as in training."""
-    return [EpisodeSpec(f"g{i // GROUP_SIZE}", i // GROUP_SIZE, i, i) for i in range(first, first + count)]
 
 
 def requests_of(specs: Sequence[EpisodeSpec], trajectories: Sequence[Trajectory]) -> list[list[Request]]:

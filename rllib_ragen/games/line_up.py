@@ -119,32 +119,18 @@ class GameLineUp(LineUp):
 
     def _together(self, split: str, num_games: int) -> list[GameSpec]:
         """Games of deals of the split's own, all seats mapped by policy_mapping_fn."""
-        own = list(Split).index(Split.parse(split))
-        return [
-            GameSpec(
-                spec.group_id,
-                derived_seed(_DEAL, own, game) % 2**31,
-                derived_seed(_SEAT, own, spec.outcome_seed),
-                derived_seed(_SEAT, own, spec.sampling_seed),
-                split,
-                (),
-            )
-            for game, spec in enumerate(evaluation_specs(split, num_games))
-        ]
+        return [_of_split(spec, game) for game, spec in enumerate(evaluation_specs(split, num_games))]
 
     def _against(self, split: str, num_games: int, opponent: str, number: int) -> list[GameSpec]:
         """Every instance as often as there are seats, with the evaluated policy at each.
 
         Most games are too few to be split by content, as tasks are: here every split has deals and luck of its own.
         """
-        specs, own = [], list(Split).index(Split.parse(split))
+        specs = []
         for game, spec in enumerate(evaluation_specs(split, num_games)):
             instance, mine = divmod(game, len(self._seats))
             others = tuple((seat, SCRIPT + opponent) for k, seat in enumerate(self._seats) if k != mine)
-            deal = derived_seed(_DEAL, own, instance) % 2**31
-            luck = derived_seed(_SEAT, own, number, spec.outcome_seed)
-            sampling = derived_seed(_SEAT, own, spec.sampling_seed)
-            specs.append(GameSpec(spec.group_id, deal, luck, sampling, split, others))
+            specs.append(_of_split(spec, instance, number, others=others))
         return specs
 
     def to_copy(self, iteration: int, own: Sequence[Trajectory]) -> tuple[str, str] | None:
@@ -179,6 +165,14 @@ def seat_statistics(trajectories: Sequence[Trajectory], seats: Sequence[str], su
         returns = [trajectory.episode_return for trajectory in own]
         found[f"return_{seat}{suffix}"] = float(np.mean(returns)) if returns else float("nan")
     return found
+
+
+def _of_split(spec: EpisodeSpec, instance: int, *opponent: int, others: tuple[tuple[str, str], ...] = ()) -> GameSpec:
+    """An evaluation game: deal `instance` and luck of the split's own, and of the opponent's number if there is one."""
+    own = list(Split).index(Split.parse(spec.split))
+    deal = derived_seed(_DEAL, own, instance) % 2**31
+    luck = derived_seed(_SEAT, own, *opponent, spec.outcome_seed)
+    return GameSpec(spec.group_id, deal, luck, derived_seed(_SEAT, own, spec.sampling_seed), spec.split, others)
 
 
 def _with_seats(spec: EpisodeSpec, seats: tuple[tuple[str, str], ...]) -> GameSpec:
