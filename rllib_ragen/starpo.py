@@ -345,9 +345,11 @@ class StarPO(RLlibNames):
 
         def play(specs: Sequence[EpisodeSpec]) -> list[Trajectory]:
             trajectories = self._play(specs, greedy=greedy, count=False).trajectories
-            self.evaluation_error = next((one.error for one in trajectories if one.stop_reason.failed), "")
+            errors = (one.error for one in trajectories if one.stop_reason.failed)
+            self.evaluation_error = self.evaluation_error or next(errors, "")
             return trajectories
 
+        self.evaluation_error = ""
         return self._line_up.evaluate(play, split, num_instances)
 
     def gradients(self, num_buckets: int, batch: Sequence[Trajectory] | None = None) -> Gradients:
