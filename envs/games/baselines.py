@@ -51,6 +51,7 @@ MATCHES: dict[str, tuple[tuple[str, str], ...]] = {
     "frozen_lake_pair": (("uniform", "uniform"), ("pathfinder", "uniform"), ("pathfinder", "pathfinder")),
     "chess": (("uniform", "uniform"), ("greedy_chess", "uniform")),
     "bargaining": (("uniform", "uniform"), ("haggler", "uniform"), ("haggler", "haggler")),
+    "negotiation": (("uniform", "uniform"), ("haggler", "uniform"), ("haggler", "haggler")),
     "hanabi": (("uniform", "uniform"), ("hinter", "hinter")),
     "open_spiel": (("uniform", "uniform"),),
 }
@@ -60,6 +61,7 @@ _GAMES_PLAYED = {
     "frozen_lake_pair": 1_000,
     "chess": 200,
     "bargaining": 1_000,
+    "negotiation": 1_000,
     "hanabi": 1_000,
     "open_spiel": 1_000,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,12 +14,22 @@ from envs.task import chance_seed
 
 _MANY_STARTS = 500
 """From so many starts on there are splits: of fewer, each would be another game."""
+_SEED = "rng_seed"
+"""Parameter of the games that draw their chance inside OpenSpiel: what decides it."""
+
+
+class _Start(NamedTuple):
+    """OpenSpiel's state before the first move, and the canonical text of what chance has made of it."""
+
+    state: Any
+    key: str
 
 
 class OpenSpielGame(TextGame):
     """A game by its OpenSpiel name, such as `liars_dice(numdice=1)`: turns one by one or at once, any number of seats.
 
     Chance before the first move makes the instance, decided by `seed`; chance after it is decided by `outcome_seed`.
+    A game that draws its chance inside OpenSpiel is loaded anew for each instance, with a seed of its own.
     Rewards are OpenSpiel's. The greatest return wins; in a cooperative game all seats win with a return of at least
     `target`. Who forfeits is left with the least that the game can pay, and the game is over for all: of a zero-sum
     game the others share what that leaves, of a cooperative one they lose too, else they keep what they have.
@@ -30,7 +40,7 @@ class OpenSpielGame(TextGame):
 
     Raises:
         ValueError: open-spiel is not installed, or it has no such game or parameter, or the game has no
-            turns, or chance that seeds cannot decide.
+            turns, or chance that the instance's seeds cannot decide.
     """
 
     def __init__(self, game: str = "liars_dice", target: float | None = None) -> None:
@@ -42,18 +52,20 @@ class OpenSpielGame(TextGame):
         kind = self._game.get_type()
         if kind.dynamics == pyspiel.GameType.Dynamics.MEAN_FIELD:
             raise ValueError(f"{game!r} is a mean-field game: it has no seats that take turns")
-        if kind.chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC:
-            raise ValueError(f"{game!r} draws its chance inside OpenSpiel, where no seed of an instance reaches")
+        self._load = pyspiel.load_game
+        self._draws_inside = kind.chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC
+        if self._draws_inside:
+            self._check_seedable(pyspiel.game_parameters_from_string(game), pyspiel.SpielError)
         self.title = kind.long_name
         self.seats = tuple(f"player_{number}" for number in range(self._game.num_players()))
         self.zero_sum = kind.utility == pyspiel.GameType.Utility.ZERO_SUM
         self.cooperative = kind.utility == pyspiel.GameType.Utility.IDENTICAL
         self.perfect_information = kind.information == pyspiel.GameType.Information.PERFECT_INFORMATION
         self.target = float(self._game.max_utility()) if target is None else target
-        self.has_splits = self._num_starts() >= _MANY_STARTS
+        self.has_splits = self._draws_inside or self._num_starts() >= _MANY_STARTS
         self._recalls = kind.provides_information_state_string and not self.perfect_information
         self._state: Any = None
-        self._start: tuple[int, ...] = ()
+        self._key = ""
         self._luck = 0
         self._returns: tuple[float, ...] = (0.0,) * len(self.seats)
         self._forfeited: tuple[str, ...] = ()
@@ -63,12 +75,9 @@ class OpenSpielGame(TextGame):
         if seed < 0:
             raise ValueError(f"instance seed must be ≥ 0, got {seed}")
         if self.has_splits:
-            self._start = draw_instance(seed, split, self._draw_start, str)
+            self._state, self._key = draw_instance(seed, split, self._draw_start, lambda start: start.key)
         else:
-            self._start = self._draw_start(np.random.default_rng(seed))
-        self._state = self._game.new_initial_state()
-        for action in self._start:
-            self._state.apply_action(action)
+            self._state, self._key = self._draw_start(np.random.default_rng(seed))
         self._luck, self._forfeited = chance_seed(outcome_seed), ()
         self._returns = tuple(self._state.returns())
 
@@ -88,8 +97,7 @@ class OpenSpielGame(TextGame):
     def observe(self, seat: str) -> str:
         """OpenSpiel's text of what the seat knows: the position, or all it has seen where something is hidden."""
         index = self.seats.index(seat)
-        tell = self._state.information_state_string if self._recalls else self._state.observation_string
-        return f"You are player {index}\n{tell(index).strip()}"
+        return f"You are player {index}\n{self._seen(self._state, index).strip()}"
 
     @property
     def to_move(self) -> tuple[str, ...]:
@@ -120,13 +128,18 @@ class OpenSpielGame(TextGame):
 
     @property
     def instance_key(self) -> str:
-        """The chance before the first move, as OpenSpiel's action numbers."""
-        return str(self._start)
+        """The chance before the first move, as OpenSpiel's action numbers, or as what the seats see of it."""
+        return self._key
 
     @property
     def position_key(self) -> str:
         """All that has happened, and what decides the chance to come."""
-        return f"{self._state.history_str()} {self._luck} {self._forfeited}"
+        return f"{self._key} {self._state.history_str()} {self._luck} {self._forfeited}"
+
+    @property
+    def _least(self) -> float:
+        """What a forfeit leaves to the seat: the least that the game can pay."""
+        return float(self._game.min_utility())
 
     def _action_name(self, index: int, action: int) -> str:
         """What people call `action` of the seat numbered `index`."""
@@ -153,7 +166,7 @@ class OpenSpielGame(TextGame):
         return self._paid(tuple(state.returns()))
 
     def _forfeit(self, losers: tuple[str, ...]) -> dict[str, float]:
-        least = float(self._game.min_utility())
+        least = self._least
         self._forfeited = losers
         if self.cooperative:
             return self._paid((least,) * len(self.seats))
@@ -170,11 +183,37 @@ class OpenSpielGame(TextGame):
         before, self._returns = self._returns, returns
         return {seat: returns[i] - before[i] for i, seat in enumerate(self.seats)}
 
-    def _draw_start(self, rng: np.random.Generator) -> tuple[int, ...]:
-        state = self._game.new_initial_state()
+    def _seen(self, state: Any, index: int) -> str:
+        return str((state.information_state_string if self._recalls else state.observation_string)(index))
+
+    def _draw_start(self, rng: np.random.Generator) -> _Start:
+        game = self._seeded(int(rng.integers(2**31))) if self._draws_inside else self._game
+        state = game.new_initial_state()
         while state.is_chance_node():
             state.apply_action(_drawn(state, rng))
-        return tuple(state.history())
+        if not self._draws_inside:
+            return _Start(state, str(tuple(state.history())))
+        return _Start(state, "\n".join(self._seen(state, index) for index in range(len(self.seats))))
+
+    def _seeded(self, seed: int) -> Any:
+        """The game again, with chance of its own: the generator is the game's, and all its states draw from it."""
+        return self._load(self._game.get_type().short_name, self._game.get_parameters() | {_SEED: seed})
+
+    def _check_seedable(self, given: Mapping[str, Any], refusal: type[Exception]) -> None:
+        """Raises ValueError if the instance's seed cannot decide the chance that is drawn inside OpenSpiel."""
+        name = self._game.get_type().short_name
+        if _SEED in given:
+            raise ValueError(f"{name}: leave {_SEED} out, the instance's seed decides it")
+        unreached = "inside OpenSpiel, where no seed of an instance reaches"
+        try:
+            state = self._seeded(0).new_initial_state()
+        except refusal:  # it has no such parameter
+            raise ValueError(f"{name} draws its chance {unreached}") from None
+        while state.is_chance_node():
+            state.apply_action(state.legal_actions()[0])
+        state.apply_action(state.legal_actions()[0])
+        if state.is_chance_node():  # every look ahead would change the chance to come
+            raise ValueError(f"{name} draws chance between moves {unreached}")
 
     def _num_starts(self) -> int:
         """How many ways chance can go before the first move, counted along one of them."""

@@ -16,6 +16,7 @@ from envs.games.hanabi import Hanabi
 from envs.games.kuhn_poker import KuhnPoker
 from envs.games.leduc_holdem import LeducHoldem
 from envs.games.limits import GameLimits
+from envs.games.negotiation import Negotiation
 from envs.games.open_spiel import OpenSpielGame
 from envs.games.prisoners_dilemma import PrisonersDilemma
 from envs.games.rock_paper_scissors import RockPaperScissors
@@ -32,6 +33,7 @@ _GAMES: dict[str, type[TextGame]] = {
     "frozen_lake_pair": FrozenLakePair,
     "chess": Chess,
     "bargaining": Bargaining,
+    "negotiation": Negotiation,
     "hanabi": Hanabi,
     "open_spiel": OpenSpielGame,
 }

@@ -5,12 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from envs.games.bargaining import Bargaining, worth
 from envs.games.chances import Chances, evenly
 from envs.games.chess import PIECE_VALUES, Chess
 from envs.games.frozen_lake_pair import FrozenLakePair
 from envs.games.game import TextGame
 from envs.games.hanabi import Card, Hanabi
+from envs.games.sharing import SharingGame, worth
 
 
 def pathfinder(game: TextGame, seat: str) -> Chances:
@@ -28,17 +28,20 @@ def greedy_chess(game: TextGame, seat: str) -> Chances:
 
 
 def haggler(game: TextGame, seat: str) -> Chances:
-    """Wants all at first and half in the end, linearly; of the offers that give it so much, the most generous."""
-    assert isinstance(game, Bargaining)
-    turns, values = len(game.offers), game.values(seat)
-    wanted = 10 - 5 * Fraction(turns, game.max_turns - 1)
-    last = turns >= game.max_turns - 1
-    if game.offers and (game.share(seat) >= wanted or last):
+    """Wants all at first and half in the end, linearly; of the offers that give it so much, the most generous.
+
+    It says anything, and hears nothing.
+    """
+    assert isinstance(game, SharingGame)
+    legal, values = game.legal_actions(seat), game.values(seat)
+    turns, last_turn = len(game.offers), game.max_turns - 1
+    wanted = game.whole(seat) * (1 - Fraction(turns, 2 * last_turn))
+    if game.AGREE in legal and (game.share(seat) >= wanted or turns >= last_turn):
         return {game.AGREE: Fraction(1)}
-    kept = {action: game.kept(action) for action in game.legal_actions(seat) if action != game.AGREE}
+    kept = {action: items for action in legal if (items := game.kept(action)) is not None}
     enough = {action: (worth(items, values), sum(items)) for action, items in kept.items()}
     enough = {action: rank for action, rank in enough.items() if rank[0] >= wanted}
-    return evenly(action for action, rank in enough.items() if rank == min(enough.values()))
+    return evenly([action for action, rank in enough.items() if rank == min(enough.values())] or legal)
 
 
 def hinter(game: TextGame, seat: str) -> Chances:

@@ -14,6 +14,7 @@ from envs.games.bargaining import Bargaining
 from envs.games.certify import CLAUSES, check_text_game, play_randomly
 from envs.games.hanabi import Hanabi
 from envs.games.leduc_holdem import LeducHoldem
+from envs.games.negotiation import Negotiation
 from envs.games.open_spiel import OpenSpielGame
 from envs.games.players import PLAYERS, choose
 from envs.splits import Split
@@ -34,6 +35,8 @@ A, B = "player_0", "player_1"
         "kuhn_poker(players=3)",
         "first_sealed_auction",  # a general sum
         "go_fish",
+        "negotiation(utterance_dim=1)",  # draws its chance inside OpenSpiel
+        "tarok",  # likewise, for three
     ],
 )
 def test_any_game_of_open_spiel_keeps_the_contract(game: str) -> None:
@@ -73,7 +76,7 @@ def test_our_leduc_holdem_and_open_spiels_are_one_game_to_the_text_adapter() -> 
     for seed in range(60):
         theirs, ours = OpenSpielGame("leduc_poker"), LeducHoldem()
         theirs.reset(seed, Split.TRAIN, seed)
-        first, second = (cards[card] for card in theirs._start)
+        first, second = (cards[card] for card in theirs._state.history())
         line: list[str] = []
         returns = np.zeros(2)
         while theirs.to_move:
@@ -120,7 +123,11 @@ def test_names_that_differ_in_case_only_are_told_apart() -> None:
         ("open_spiel", {"game": "kuhn_pokr"}, "OpenSpiel cannot load 'kuhn_pokr': Unknown game 'kuhn_pokr'"),
         ("open_spiel", {"game": "hanabi(x=1)"}, "Unknown parameter 'x'"),
         ("open_spiel", {"game": "mfg_crowd_modelling"}, "mean-field game"),
-        ("open_spiel", {"game": "negotiation"}, "draws its chance inside OpenSpiel"),
+        ("open_spiel", {"game": "negotiation(rng_seed=1)"}, "negotiation: leave rng_seed out"),
+        ("open_spiel", {"game": "stones_and_gems"}, "draws chance between moves inside OpenSpiel"),
+        ("open_spiel", {"game": "misere(game=negotiation())"}, "draws its chance inside OpenSpiel"),
+        ("negotiation", {"words": 0}, "words must be 1…26, got 0"),
+        ("negotiation", {"message_length": -1}, "message_length must be 0…3, got -1"),
         ("hanabi", {"variant": "tiny"}, "variant must be full or small or very_small, got 'tiny'"),
         ("hanabi", {"players": 6}, "players must be 2…5, got 6"),
         ("hanabi", {"target": 11}, "target must be 1…10, got 11"),
@@ -141,7 +148,7 @@ def test_a_missing_package_is_named_with_its_extra() -> None:
         "    except ValueError as error: print(error)\n"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
-    assert [line.split()[2] for line in said] == ["chess", "bargaining", "hanabi", "liars_dice"]
+    assert [line.split()[2] for line in said] == ["chess", "bargaining", "negotiation", "hanabi", "liars_dice"]
     assert all("pip install 'rllib-ragen[games]'" in line for line in said)
 
 
@@ -165,6 +172,71 @@ def test_bargaining_without_agreement_pays_nothing() -> None:
     assert "Agree" not in game.legal_actions(A)
     assert game.play({A: "Keep 1-2-3"}) == game.play({B: "Keep 1-2-3"}) == {A: 0.0, B: 0.0}
     assert not game.to_move and not game.success(A) and not game.success(B)
+
+
+def negotiation(seed: int, **settings: int) -> Negotiation:
+    game = make_game("negotiation", **settings)
+    assert isinstance(game, Negotiation)
+    game.reset(seed, Split.TRAIN, 0)
+    return game
+
+
+@pytest.mark.parametrize("settings", [{}, {"message_length": 0}, {"message_length": 2, "words": 3}])
+def test_negotiation_keeps_the_contract_with_any_messages(settings: dict[str, int]) -> None:
+    assert check_text_game(lambda: make_text_game("negotiation", settings), instances=2) == list(CLAUSES)
+
+
+def test_a_negotiation_pays_each_seat_what_its_share_is_worth_to_it() -> None:
+    game = negotiation(3)
+    assert (game.pool, game.values(A), game.values(B)) == ((0, 1, 1), (1, 8, 6), (3, 5, 1))
+    game.play({A: "Keep 0-1-1"})
+    assert game.to_move == (A,) and game.legal_actions(A) == ["Say A", "Say B", "Say C", "Say D", "Say E"]
+    game.play({A: "Say D"})
+    assert game.observe(B).splitlines()[-2:] == ["Turns: 10, 1 used", "Other: Keep 0-1-1, Say D"]
+    game.play({B: "Keep 0-1-0"})
+    game.play({B: "Say A"})
+    # The first seat gets the ball (6), the second keeps the hat (5).
+    assert game.play({A: "Agree"}) == {A: 6.0, B: 5.0}
+    assert game.outcome(A) is Outcome.WIN and not game.success(A) and game.success(B)
+    assert game.observe(B).endswith("You: Keep 0-1-0, Say A\nOther: Agree")
+
+
+def test_a_negotiation_whose_turns_are_used_up_pays_nothing() -> None:
+    game = negotiation(3, message_length=0)
+    for turn in range(game.max_turns):
+        assert game.play({(A, B)[turn % 2]: "Keep 0-0-0"}) == {A: 0.0, B: 0.0}
+    assert not game.to_move and game.outcome(A) is Outcome.DRAW and not game.success(A)
+    game.reset(3, Split.TRAIN, 0)
+    assert game.forfeit((A,)) == {A: 0.0, B: 0.0} and game.outcome(A) is Outcome.LOSS
+
+
+def test_our_names_in_negotiation_are_open_spiels_actions() -> None:
+    """Every action of some random games: the digits of our name are those of OpenSpiel's."""
+    rng = np.random.default_rng(2)
+    for seed in range(8):
+        game = negotiation(seed, message_length=2, words=4)
+        while game.to_move:
+            (seat,) = game.to_move
+            for name, number in game._named_actions(seat).items():
+                theirs = game._state.action_to_string(game.seats.index(seat), number)
+                digits = "".join(str("ABCD".find(c)) if c in "ABCD" else c for c in name.split()[-1])
+                ours = f"[{', '.join(digits.split('-'))}]" if name != game.AGREE else "Agreement"
+                assert ours in theirs and ("Proposal" in theirs) == (not name.startswith("Say"))
+            game.play({seat: str(rng.choice(game.legal_actions(seat)))})
+
+
+def test_chance_inside_open_spiel_is_the_instances_and_no_look_ahead_changes_it() -> None:
+    """The generator is OpenSpiel's game: each instance has its own, so neither other games nor copies disturb it."""
+    first = negotiation(7)
+    others = [negotiation(seed) for seed in range(20)]
+    first.after({A: "Keep 0-0-0"})
+    again = negotiation(7)
+    assert (again.observe(A), again.observe(B), again.instance_key) == (
+        first.observe(A),
+        first.observe(B),
+        first.instance_key,
+    )
+    assert len({game.instance_key for game in others}) == 20
 
 
 def test_a_hanabi_prompt_never_tells_the_own_cards() -> None:

@@ -1,0 +1,120 @@
+"""Negotiation: share a pool of items, and talk between the offers in words that mean nothing by themselves."""
+
+from __future__ import annotations
+
+from string import ascii_uppercase
+
+from envs.games.sharing import SharingGame, keep
+
+_ITEMS = 3
+_OFFERS = 6**_ITEMS
+"""OpenSpiel's offers are numbers with a digit 0 to 5 for each kind of item; then come Agree, and the messages."""
+
+
+class Negotiation(SharingGame):
+    """OpenSpiel's negotiation, after Cao et al. (2018): offers, each followed by a message of cheap talk.
+
+    Pool (0 to 5 of a kind), values (0 to 10 an item) and the number of turns (4 to 10, told to both) are drawn anew for
+    each instance, so that the whole pool is worth more to one seat than to the other, and to some nothing. A turn is an
+    offer and a message, two replies; the last turn's offer can no longer be accepted.
+
+    Args:
+        message_length: words of a message; 0: no messages.
+        words: how many different words there are, called A, B, …
+
+    Raises:
+        ValueError: a setting out of its range, or open-spiel is not installed.
+    """
+
+    def __init__(self, message_length: int = 1, words: int = 5) -> None:
+        if not 0 <= message_length <= 3:
+            raise ValueError(f"message_length must be 0…3, got {message_length}")
+        if not 1 <= words <= len(ascii_uppercase):
+            raise ValueError(f"words must be 1…{len(ascii_uppercase)}, got {words}")
+        talk = f"utterance_dim={message_length},num_symbols={words}" if message_length else "enable_utterances=False"
+        super().__init__(f"negotiation({talk})")
+        self.message_length, self.words = message_length, words
+
+    def rules(self) -> str:
+        """The game in words."""
+        talk, message = "", ""
+        if self.message_length:
+            letters = ", ".join(ascii_uppercase[: self.words])
+            talk = (
+                f" After each offer you send a message of {self.message_length} of the words {letters}; what it means "
+                "is for you two to find out, and it costs nothing."
+            )
+            message = f", Say {'-'.join(['word'] * self.message_length)}"
+        return (
+            "Negotiation: two players share books, hats and balls. Each has its own values of them, which the other "
+            "does not know. In turn, say what you want to keep: Keep 1-0-2 is 1 book, no hat, 2 balls for you, the "
+            f"rest for the other. {self.AGREE} accepts the other's last offer.{talk} Without agreement when the turns "
+            "are used up, both get 0. Your reward is what you get, by your values. Actions: Keep books-hats-balls, "
+            f"{self.AGREE}{message}."
+        )
+
+    def observe(self, seat: str) -> str:
+        """The pool, the seat's values, the turns there are, and all offers and messages."""
+        turns = f"Turns: {self.max_turns}, {len(self.offers)} used"
+        lines = [self._who(seat), self._pool_told(), self._values_told(seat), turns]
+        messages = self.messages
+        for number, offer in enumerate(self.offers):
+            said = f", {messages[number]}" if number < len(messages) else ""
+            lines.append(f"{self._speaker(seat, number)}: {keep(offer)}{said}")
+        if self.agreed:
+            lines.append(f"{self._speaker(seat, len(self.offers))}: {self.AGREE}")
+        return "\n".join(lines)
+
+    @property
+    def pool(self) -> tuple[int, ...]:
+        """How many there are of each kind of item."""
+        return tuple(self._state.item_pool())
+
+    def values(self, seat: str) -> tuple[int, ...]:
+        """What one item of each kind is worth to `seat`."""
+        # OpenSpiel draws values again if all are 0, and appends them to the old ones.
+        return tuple(self._state.agent_utils(self.seats.index(seat))[:_ITEMS])
+
+    @property
+    def max_turns(self) -> int:  # type: ignore[override]  # each instance has its own
+        """Turns of both seats together; only OpenSpiel's text tells them."""
+        return int(str(self._state).splitlines()[0].removeprefix("Max steps: "))
+
+    @property
+    def offers(self) -> tuple[tuple[int, ...], ...]:
+        """What each offer keeps of each kind for the seat that made it, oldest first."""
+        return tuple(_digits(action, 6, _ITEMS) for action in self._moves if action < _OFFERS)
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """What was said, oldest first."""
+        return tuple(self._message(action) for action in self._moves if action > _OFFERS)
+
+    @property
+    def agreed(self) -> bool:
+        """Whether the last offer was accepted."""
+        return _OFFERS in self._moves
+
+    @property
+    def _moves(self) -> list[int]:
+        """OpenSpiel's numbers of the seats' actions; the deal comes before them."""
+        return list(self._state.history())[1:]
+
+    @property
+    def _least(self) -> float:
+        """No agreement. OpenSpiel names −150, which nothing in the game can cost."""
+        return 0.0
+
+    def _message(self, action: int) -> str:
+        numbers = _digits(action - _OFFERS - 1, self.words, self.message_length)
+        return f"Say {'-'.join(ascii_uppercase[number] for number in numbers)}"
+
+    def _action_name(self, index: int, action: int) -> str:
+        if action == _OFFERS:
+            return self.AGREE
+        return keep(_digits(action, 6, _ITEMS)) if action < _OFFERS else self._message(action)
+
+
+def _digits(number: int, base: int, length: int) -> tuple[int, ...]:
+    """The last `length` digits of `number`, the highest first."""
+    return tuple(number // base**place % base for place in reversed(range(length)))
