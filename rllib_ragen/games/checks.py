@@ -45,11 +45,6 @@ def check_game(config: RunConfig) -> bool:
             f"credit.dynamic_sampling_rounds={config.credit.dynamic_sampling_rounds} with env.name={game}: one game"
             " makes a group for each of its roles, so groups cannot be drawn one by one; allowed: 0"
         )
-    if config.rollout.engine == "vllm" and section.mode in ("per_role", "league"):
-        raise ConfigError(
-            f"rollout.engine=vllm with multi_agent.mode={section.mode}: an env runner has one vLLM engine, which takes"
-            " its device's memory for one policy; allowed: hf, or multi_agent.mode=self_play or against"
-        )
     return True
 
 

@@ -16,12 +16,18 @@ if TYPE_CHECKING:
 
 
 def check_line_up(config: StarPOConfig) -> None:
-    """Asks `policy_mapping_fn` for every seat of a game, and the engine whether it can hold all policies.
+    """Asks `policy_mapping_fn` for every seat of a game, and the engine whether it can serve the policies.
 
     Raises:
         ConfigError: a seat without a policy, nothing to train, or several policies where there can be one.
+        ValueError: the engine that is asked for cannot be used.
     """
     config.engine_choice()
+    if config.weight_transfer == "broadcast" and len(config.module_ids()) > 1:
+        raise ConfigError(
+            f"vllm.weight_transfer=broadcast with {len(config.module_ids())} policies: a channel carries the weights of"
+            " one; allowed: object_store, adapters"
+        )
     if not config.trained_ids():
         raise ConfigError(
             f"multi_agent(policies_to_train=…): none of the policies {', '.join(config.module_ids())} learns"

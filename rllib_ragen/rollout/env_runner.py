@@ -104,27 +104,12 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         self._max_turns = env.limits.max_turns
 
     def make_module(self) -> None:
-        """Starts this runner's own engine."""
+        """Starts this runner's own engines, one for each policy."""
         config = self.config
         if config.engine_choice().name == "vllm":
-            from rllib_ragen.rollout.engines.vllm import VLLMEngine
-
-            gpus = config.workers_per_engine
-            cache = config.kv_cache_gib
-            self.engines[self._only_module()] = VLLMEngine(
-                config.model_folder,
-                max_context=config.max_context_tokens,
-                max_rows=config.max_concurrent,
-                dtype=config.dtype,
-                seed=self._seed or 0,
-                tensor_parallel_size=gpus,
-                distributed_executor_backend="mp" if gpus > 1 else "uni",
-                kv_cache_bytes=None if cache is None else int(cache * 2**30),
-                gpu_memory_utilization=config.gpu_memory_utilization,
-                enforce_eager=config.enforce_eager,
-                separate_process=config.separate_process,
-                can_sleep=config.sleep,
-            )
+            module_ids = sorted(config.module_ids())
+            for module_id in module_ids:
+                self.engines[module_id] = self._vllm_engine(sharers=len(module_ids))
             return
         spec = config.get_multi_rl_module_spec(spaces=self.get_spaces(), inference_only=True)
         device = get_device(config, config.num_gpus_per_env_runner if self._is_actor else 0)
@@ -132,6 +117,27 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         for module_id in module.keys():  # noqa: SIM118 - a MultiRLModule is no mapping
             module[module_id].to(device)
         self.attach(module)
+
+    def _vllm_engine(self, sharers: int) -> Engine:
+        from rllib_ragen.rollout.engines.vllm import VLLMEngine
+
+        config = self.config
+        gpus, cache = config.workers_per_engine, config.kv_cache_gib
+        return VLLMEngine(
+            config.model_folder,
+            max_context=config.max_context_tokens,
+            max_rows=config.max_concurrent,
+            dtype=config.dtype,
+            seed=self._seed or 0,
+            tensor_parallel_size=gpus,
+            distributed_executor_backend="mp" if gpus > 1 else "uni",
+            kv_cache_bytes=None if cache is None else int(cache * 2**30),
+            gpu_memory_utilization=config.gpu_memory_utilization,
+            enforce_eager=config.enforce_eager,
+            separate_process=config.separate_process or sharers > 1,
+            can_sleep=config.sleep,
+            sharers=sharers,
+        )
 
     def attach(self, module: MultiRLModule) -> None:
         """Samples with the modules of `module` from now on; tell `weights_changed` when somebody else updates them."""
@@ -148,11 +154,6 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         """The engine of the only policy. Raises ValueError if there are none or several."""
         (engine,) = self.engines.values()
         return engine
-
-    def _only_module(self) -> str:
-        """The one policy of a runner whose engine cannot hold several."""
-        (module_id,) = self.config.module_ids()
-        return str(module_id)
 
     # --- sampling ---------------------------------------------------------------------------------------------------
 

@@ -37,6 +37,18 @@ def test_auto_takes_vllm_only_where_nothing_is_in_its_way(tmp_path: Path) -> Non
     assert choose_engine("auto", **(good | {"model_path": narrow}), on_gpu=True).name == "vllm"
 
 
+def test_several_policies_get_vllm_on_a_gpu_or_when_asked_for(tmp_path: Path) -> None:
+    several: dict[str, Any] = {
+        "num_env_runners": 1,
+        "model_path": folder(tmp_path),
+        "installed": True,
+        "num_policies": 5,
+    }
+    choice = choose_engine("auto", **several)
+    assert choice.name == "hf" and "5 policies would each need a vLLM engine" in choice.why
+    assert choose_engine("vllm", **several).name == choose_engine("auto", **several, on_gpu=True).name == "vllm"
+
+
 def test_an_unknown_engine_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="allowed: auto, hf, vllm"):
         choose_engine("vlm", num_env_runners=1, model_path=tmp_path)  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ from rllib_ragen.starpo_config import StarPOConfig
 from tests.starpo.build import largest_difference, metrics_of
 
 LEARNER = "default_policy"
+SEATS = ("player_0", "player_1")
 
 
 def game_config(model: Path, game: str = "kuhn_poker", **games: Any) -> StarPOConfig:
@@ -173,10 +174,31 @@ def test_what_only_games_have_is_refused_elsewhere(model: Path) -> None:
         game_config(model).credit(dynamic_sampling_rounds=1).validate()
 
 
-def test_several_policies_on_vllm_are_refused_with_the_reason(model: Path) -> None:
+def test_the_weights_of_several_policies_are_not_broadcast(model: Path) -> None:
     config = game_config(model, play_mode="per_role").rollout(engine="vllm").env_runners(num_env_runners=1)
-    with pytest.raises(ValueError, match="one vLLM engine, which takes its device's memory for one policy"):
-        config.validate()
+    with pytest.raises(ConfigError, match="broadcast with 2 policies: a channel carries the weights of one"):
+        config.vllm(weight_transfer="broadcast").validate()
+
+
+@pytest.mark.vllm
+@pytest.mark.usefixtures("local_ray")
+def test_every_policy_has_a_vllm_engine_with_its_own_weights(model: Path) -> None:
+    """Two policies that soon differ: each one's log-probs are those of its own weights, version by version."""
+    config = (
+        game_config(model, play_mode="per_role")
+        .rollout(engine="vllm", max_concurrent=8)
+        .training(lr=3e-2)
+        .env_runners(num_env_runners=1)
+    )
+    algo = config.build_algo()
+    for _ in range(3):
+        metrics = metrics_of(algo.train())
+        for seat in SEATS:
+            assert metrics[f"logprob_gap_max_{seat}"] < 1e-4
+    weights = all_weights(algo)
+    assert largest_difference(of(weights, SEATS[0]), of(weights, SEATS[1])) > 1e-2
+    assert {trajectory.module_id for trajectory in algo.last_trajectories()} == set(SEATS)
+    algo.stop()
 
 
 def test_policies_and_mappings_that_do_not_fit_are_refused(model: Path) -> None:

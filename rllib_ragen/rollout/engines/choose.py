@@ -39,6 +39,9 @@ def choose_engine(
 ) -> EngineChoice:
     """Asked-for means used; `auto` takes vLLM where it is installed, has a process of its own and can serve the model.
 
+    Several policies in one runner have an engine each. On a CPU `auto` takes hf for them: a vLLM engine there costs
+    more than a GB, whatever its model.
+
     Args:
         asked: the config's `rollout.engine`.
         num_env_runners: 0 means that sampling happens in the driver's process, where vLLM must not live.
@@ -56,11 +59,13 @@ def choose_engine(
         raise ValueError(f"unknown rollout.engine {asked!r}; allowed: auto, hf, vllm")
     obstacle = _obstacle(
         num_env_runners, Path(model_path), on_gpu, vllm_installed() if installed is None else installed
-    ) or _several(num_policies)
+    )
     if asked == "vllm":
         if obstacle:
             raise ValueError(f"rollout.engine is vllm, but {obstacle}")
         return EngineChoice("vllm", "Engine vllm, as asked.")
+    if not obstacle and num_policies > 1 and not on_gpu:
+        obstacle = f"{num_policies} policies would each need a vLLM engine of a GB and more (allowed: vllm)"
     if obstacle:
         return EngineChoice("hf", f"Engine hf (auto), because {obstacle}.")
     return EngineChoice(
@@ -79,15 +84,6 @@ def _obstacle(num_env_runners: int, model_path: Path, on_gpu: bool, installed: b
         allowed = ", ".join(map(str, VLLM_CPU_HEAD_SIZES))
         return f"vLLM's CPU attention has no head size {size} (it has {allowed})"
     return ""
-
-
-def _several(num_policies: int) -> str:
-    if num_policies == 1:
-        return ""
-    return (
-        f"there are {num_policies} policies, and an env runner has one vLLM engine, which takes its device's memory for"
-        " one policy (allowed: hf)"
-    )
 
 
 def _head_size(model_path: Path) -> int | None:

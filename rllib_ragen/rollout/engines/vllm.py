@@ -1,7 +1,8 @@
 """vLLM as the rollout engine, driven step by step so that rollouts stay continuous.
 
 A vLLM engine wants a process of its own: it reseeds the global random generators, fixes torch's thread count and takes
-the default process group. Never build one in a learner or in the driver.
+the default process group. Never build one in a learner or in the driver. Where several share a process, each has its
+scheduler and workers in processes of their own.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _MIN_BATCHED_TOKENS = 8192
 _MAX_CPU_CACHE_BYTES = 2 << 30
 _BLOCK_TOKENS = 32
 _WORKER = "rllib_ragen.rollout.engines.vllm_worker.WeightSync"
-_alive: VLLMEngine | None = None
+_alive: list[VLLMEngine] = []
 
 
 class VLLMEngine(Engine):
@@ -54,6 +55,7 @@ class VLLMEngine(Engine):
         separate_process: bool = False,
         enforce_eager: bool | None = None,
         can_sleep: bool = False,
+        sharers: int = 1,
     ) -> None:
         """Starts vLLM on a transformers model folder (seconds to a minute).
 
@@ -73,15 +75,19 @@ class VLLMEngine(Engine):
             separate_process: the scheduler too in a process of its own: it works on while this one steps environments.
             enforce_eager: no graph capture and no compilation; default: so on a CPU.
             can_sleep: whether `sleep` frees memory (GPU).
+            sharers: engines that share the device, this one among them: gpu_memory_utilization and the default cache
+                are divided by it.
 
         Raises:
             ImportError: vLLM is not installed.
-            RuntimeError: this process already has a vLLM engine.
+            RuntimeError: this process already has a vLLM engine, and not both are in processes of their own.
             ValueError: vLLM cannot serve the model so.
         """
-        global _alive
-        if _alive is not None:
-            raise RuntimeError("this process already has a vLLM engine: close() it first, or use another process")
+        self._apart = separate_process
+        if _alive and not (separate_process and all(engine._apart for engine in _alive)):
+            raise RuntimeError(
+                "this process already has a vLLM engine: close() it first, or give both separate_process"
+            )
         if tensor_parallel_size > 1 and distributed_executor_backend == "uni":
             raise ValueError("tensor_parallel_size > 1 needs distributed_executor_backend 'mp'")
         on_gpu = torch.cuda.is_available()
@@ -100,7 +106,7 @@ class VLLMEngine(Engine):
         self._spoiled = False
         """The KV cache may hold non-finite entries."""
         if kv_cache_bytes is None and not on_gpu:
-            kv_cache_bytes = _cpu_cache_bytes(config, dtype, max_context, max_rows)
+            kv_cache_bytes = _cpu_cache_bytes(config, dtype, max_context, max_rows, sharers)
         args = EngineArgs(
             model=str(model_path),
             dtype=dtype,
@@ -108,7 +114,7 @@ class VLLMEngine(Engine):
             max_model_len=max_context,
             max_num_seqs=max_rows,
             kv_cache_memory_bytes=kv_cache_bytes,
-            gpu_memory_utilization=gpu_memory_utilization,
+            gpu_memory_utilization=gpu_memory_utilization / sharers,
             enforce_eager=not on_gpu if enforce_eager is None else enforce_eager,
             enable_sleep_mode=can_sleep and on_gpu,
             tensor_parallel_size=tensor_parallel_size,
@@ -117,7 +123,7 @@ class VLLMEngine(Engine):
         )
         self._engine = LLMEngine.from_engine_args(args, enable_multiprocessing=separate_process)
         watch_core(self._engine.engine_core)
-        _alive = self
+        _alive.append(self)
 
     def add(self, key: int, prompt_ids: Sequence[int], sampling: Sampling) -> None:
         from vllm.exceptions import VLLMValidationError
@@ -215,12 +221,11 @@ class VLLMEngine(Engine):
         self._drop_cache()
 
     def close(self) -> None:
-        global _alive
-        if _alive is self:
+        if self in _alive:
             self._engine.engine_core.shutdown()
             del self._engine
             gc.collect()
-            _alive = None
+            _alive.remove(self)
 
     def _drop_cache(self) -> None:
         if not self._engine.reset_prefix_cache():
@@ -323,10 +328,10 @@ def _weight_spec(config: Any) -> WeightSpec:
         return WeightSpec.of(AutoModelForCausalLM.from_config(config))
 
 
-def _cpu_cache_bytes(config: Any, dtype: str, max_context: int, max_rows: int) -> int:
-    """Bytes of max_rows full contexts, at most 2 GiB but at least two contexts."""
+def _cpu_cache_bytes(config: Any, dtype: str, max_context: int, max_rows: int, sharers: int) -> int:
+    """Bytes of max_rows full contexts, at most an equal share of 2 GiB but at least two contexts."""
     text = config.get_text_config()
     head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     per_token: int = 2 * text.num_hidden_layers * text.num_key_value_heads * head * (4 if dtype == "float32" else 2)
     context = (math.ceil(max_context / _BLOCK_TOKENS) + 1) * _BLOCK_TOKENS * per_token
-    return max(min(max_rows * context, _MAX_CPU_CACHE_BYTES), 2 * context)
+    return max(min(max_rows * context, _MAX_CPU_CACHE_BYTES // sharers), 2 * context)
