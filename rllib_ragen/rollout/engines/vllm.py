@@ -75,21 +75,14 @@ class VLLMEngine(Engine):
             separate_process: the scheduler too in a process of its own: it works on while this one steps environments.
             enforce_eager: no graph capture and no compilation; default: so on a CPU.
             can_sleep: whether `sleep` frees memory (GPU).
-            sharers: engines that share the device, this one among them: gpu_memory_utilization and the default cache
-                are divided by it.
+            sharers: engines on the device, with this one: gpu_memory_utilization and the default cache are shared out.
 
         Raises:
             ImportError: vLLM is not installed.
             RuntimeError: this process already has a vLLM engine, and not both are in processes of their own.
             ValueError: vLLM cannot serve the model so.
         """
-        self._apart = separate_process
-        if _alive and not (separate_process and all(engine._apart for engine in _alive)):
-            raise RuntimeError(
-                "this process already has a vLLM engine: close() it first, or give both separate_process"
-            )
-        if tensor_parallel_size > 1 and distributed_executor_backend == "uni":
-            raise ValueError("tensor_parallel_size > 1 needs distributed_executor_backend 'mp'")
+        _check_processes(separate_process, tensor_parallel_size > 1 and distributed_executor_backend == "uni")
         on_gpu = torch.cuda.is_available()
         prepare_process(on_gpu)
         from transformers import AutoConfig
@@ -100,20 +93,18 @@ class VLLMEngine(Engine):
         self._spec = _weight_spec(config)
         self.vocab_size = int(config.get_text_config().vocab_size)
         self._in_process = distributed_executor_backend == "uni" and not separate_process
-        self._asleep = False
+        self._apart, self._asleep = separate_process, False
         self._in_flight: set[int] = set()
         self._rejected: list[Result] = []
-        self._spoiled = False
-        """The KV cache may hold non-finite entries."""
-        if kv_cache_bytes is None and not on_gpu:
-            kv_cache_bytes = _cpu_cache_bytes(config, dtype, max_context, max_rows, sharers)
+        self._spoiled = False  # the KV cache may hold non-finite entries
+        cache = kv_cache_bytes or (None if on_gpu else _cpu_cache_bytes(config, dtype, max_context, max_rows, sharers))
         args = EngineArgs(
             model=str(model_path),
             dtype=dtype,
             seed=seed,
             max_model_len=max_context,
             max_num_seqs=max_rows,
-            kv_cache_memory_bytes=kv_cache_bytes,
+            kv_cache_memory_bytes=cache,
             gpu_memory_utilization=gpu_memory_utilization / sharers,
             enforce_eager=not on_gpu if enforce_eager is None else enforce_eager,
             enable_sleep_mode=can_sleep and on_gpu,
@@ -269,6 +260,14 @@ class VLLMEngine(Engine):
     def _is_first(self, name: str, named: Mapping[str, torch.Tensor]) -> bool:
         first = self._spec.twins.get(name, name)
         return name == first or first not in named
+
+
+def _check_processes(separate: bool, too_many_workers: bool) -> None:
+    """Whether the engine can live beside others of this process, and its workers where they are wanted."""
+    if _alive and not (separate and all(engine._apart for engine in _alive)):
+        raise RuntimeError("this process already has a vLLM engine: close() it first, or give both separate_process")
+    if too_many_workers:
+        raise ValueError("tensor_parallel_size > 1 needs distributed_executor_backend 'mp'")
 
 
 def prepare_process(on_gpu: bool) -> None:
