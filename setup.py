@@ -11,7 +11,13 @@ setup(
     packages=find_packages(include=["rllib_ragen*", "envs*", "tune_configs*"]),
     package_data={
         "envs": ["*.json", "games/*.json", "py.typed"],
-        "rllib_ragen": ["models/tiny/checkpoint/*", "report/page/*", "sweep/page.html", "py.typed"],
+        "rllib_ragen": [
+            "models/tiny/checkpoint/*",
+            "models/tiny/games/*/*",
+            "report/page/*",
+            "sweep/page.html",
+            "py.typed",
+        ],
         "tune_configs": ["*.yaml", "algorithms/*.yaml", "sweeps/*.yaml", "games/*.yaml"],
     },
     install_requires=[

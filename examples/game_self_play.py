@@ -32,7 +32,7 @@ def main() -> None:
     algo = (
         StarPOConfig()
         .environment("tic_tac_toe", env_config={"limits": {"max_turns": 5}})
-        .rollout(max_reply_tokens=16, max_context_tokens=768)
+        .rollout(max_reply_tokens=64, max_context_tokens=1024)
         .training(num_groups=16, group_size=4, estimator="rae", lr=3e-4, betas=(0.9, 0.95))
         .games(play_mode="self_play")
         .debugging(seed=args.seed)

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from transformers import AutoModelForCausalLM
 
-from envs.games.registry import game_names
+from envs.games.registry import game_names, make_text_game
+from envs.reply import parse_reply
 from rllib_ragen import evaluate, play, run
 from rllib_ragen.bad_input import ConfigError
 from rllib_ragen.config_load import build_config, preset, read_yaml
 from rllib_ragen.faults.exits import ExitCode
 from rllib_ragen.games.scale import game_scale
-from rllib_ragen.models.tiny.game_model import make
+from rllib_ragen.models.tiny.game_model import ensure_game_model, game_model_folder, make, num_games_of
 from rllib_ragen.preflight import preflight
 from rllib_ragen.report.__main__ import main as report
 from rllib_ragen.results import scale_line
+from rllib_ragen.rollout.engines.hf import HFEngine
+from rllib_ragen.types import Sampled, Sampling
+from tests.rollout.build import run_raw
 from tests.starpo.conftest import local_ray, model, one_thread  # noqa: F401 - fixtures
 
 TOP = Path(__file__).parents[1]
@@ -110,6 +116,42 @@ def test_the_scale_of_a_cooperative_game_is_that_of_each_player_with_its_like() 
     assert scale.scripted[0] == "pathfinder"
     assert scale.scripted[1] > 0.9 > 0.1 > scale.random, "two who know the way, and two who do not"
     assert scale_line(scale).endswith("each with its like")
+
+
+def test_the_small_model_of_tic_tac_toe_comes_with_the_package_and_tells_the_board_truly() -> None:
+    from envs.games import GameLimits
+
+    folder = game_model_folder("tic_tac_toe", {}, GameLimits())
+    assert folder.parent.name == "games", "the shipped one is of another recipe: make it anew"
+    assert ensure_game_model("tic_tac_toe", {}, GameLimits()) == folder
+    assert json.loads((folder / "made.json").read_text())["games"] == num_games_of("tic_tac_toe")
+    right = [told == true for told, true in thoughts(folder, num_games=12)]
+    assert len(right) > 60 and sum(right) / len(right) > 0.75
+
+
+def thoughts(folder: Path, num_games: int) -> Iterator[tuple[str, str]]:
+    """(what the model's thought says of the position, what is true) in games of the model with itself."""
+    from rllib_ragen.rollout.chat import ChatFormat
+
+    chat = ChatFormat.from_folder(folder)
+    llm = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, use_safetensors=True)
+    engine = HFEngine(llm, max_context=1024)
+    env = make_text_game("tic_tac_toe", {}, {"prompt_style": "brief"})
+    for number in range(num_games):
+        prompts, _ = env.reset(seed=number)
+        contexts: dict[str, list[int]] = {}
+        while env.agents:
+            (seat,) = env.to_act
+            ids = chat.first_prompt(env.system_prompt, prompts[seat])
+            if seat in contexts:
+                ids = [*contexts[seat], *chat.next_prompt(prompts[seat], finished=True)]
+            sampled = run_raw(engine, {0: (ids, Sampling(64, chat.stop_token_ids, seed=number))})[0]
+            assert isinstance(sampled, Sampled)
+            engine.forget(0)
+            said = str(chat.tokenizer.decode(sampled.token_ids[:-1]))
+            yield parse_reply(said).thought.rpartition(", ")[0], env.game.look(seat)
+            contexts[seat] = [*ids, *sampled.token_ids]
+            prompts = env.step({seat: said}).observations
 
 
 def test_a_games_own_small_model_is_a_folder_like_any_other(tmp_path: Path) -> None:

@@ -191,7 +191,8 @@ def _secrets_are_kept(make: Make, instances: int) -> None:
         while env.agents:
             for seat in env.agents:
                 others = {word for other in env.agents if other != seat for word in env.game.secrets(other)}
-                told = f"{env.observe(seat)}\n{env.info(seat)}"
+                seen = env.game.look(seat) if seat in env.to_act else ""
+                told = f"{env.observe(seat)}\n{env.info(seat)}\n{seen}"
                 for word in others - set(env.game.secrets(seat)):
                     _require(word not in told, f"{seat} is told {word!r}, which is another seat's secret")
             env.step(random_replies(env, rng))

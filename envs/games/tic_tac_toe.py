@@ -25,10 +25,33 @@ class TicTacToe(BoardGame):
             "Actions: the cell's row and column, A1 (top left) to C3 (bottom right)."
         )
 
+    def look(self, seat: str) -> str:
+        """Both seats' cells, and the free ones that would give either a row: `mine B2, theirs A1, win none, …`."""
+        mine, other = self.mark(seat), self.other(seat)
+        free = self.legal_actions(seat)
+        found = {
+            "mine": [a for a in self._all_actions() if self._mark_at(a) == mine],
+            "theirs": [a for a in self._all_actions() if self._mark_at(a) == self.mark(other)],
+            "win": [action for action in free if self.would_win(seat, action)],
+            "block": [action for action in free if self.would_win(other, action)],
+        }
+        return ", ".join(f"{word} {' '.join(cells) or 'none'}" for word, cells in found.items())
+
+    def told_move(self, seat: str, action: str) -> str:
+        """Win, block or play: whether the cell gives the seat a row, or keeps the other from one."""
+        if self.would_win(seat, action):
+            return f"win {action}"
+        return f"{'block' if self.would_win(self.other(seat), action) else 'play'} {action}"
+
     def cell(self, action: str) -> int | None:
         """The cell itself, if it is free."""
-        cell = _ROWS.index(action[0]) * self.columns + int(action[1]) - 1
-        return cell if self.board[cell] == EMPTY else None
+        return self._index(action) if self._mark_at(action) == EMPTY else None
+
+    def _index(self, action: str) -> int:
+        return _ROWS.index(action[0]) * self.columns + int(action[1]) - 1
+
+    def _mark_at(self, action: str) -> str:
+        return self.board[self._index(action)]
 
     def _all_actions(self) -> list[str]:
         return [f"{row}{column}" for row in _ROWS for column in range(1, self.columns + 1)]

@@ -4,7 +4,9 @@ python -m rllib_ragen.models.tiny.game_model --env tic_tac_toe --out results/tic
 
 The embedded model was never told a game and names no legal move in one. This one reads the game's prompts (brief style)
 and answers with a legal action drawn evenly, named in its thought and again in its answer: it knows how to move, and
-nothing of how to win. Made once, in about a minute on a core, and kept in the user's cache folder.
+prefers no move to another. Where the game can tell a position and a move in words (`TextGame.look`, `told_move`), the
+thought does: such a model sees what is there and what it does, and does not care. Made once, in about a minute on a
+core, and kept in the user's cache folder; those in `games/` come with the package.
 """
 
 from __future__ import annotations
@@ -33,7 +35,10 @@ from rllib_ragen.quiet import quieten
 
 RECIPE_VERSION = 1
 """Part of every key: to be raised when the recipe changes or games are told otherwise; old models stay unused then."""
-NUM_GAMES = 2_000
+_NUM_GAMES = {"tic_tac_toe": 40_000}
+"""Random games that are learnt from. Rows of marks are seen only after some 10,000; what is merely copied takes few."""
+_FEW_GAMES = 2_000
+_SHIPPED = Path(__file__).parent / "games"
 _VOCAB_SIZE = 512
 _LEARNING_RATE, _BATCH_SIZE = 2e-3, 8
 _FIRST_SEED = 1_000_000_000
@@ -41,10 +46,17 @@ _FIRST_SEED = 1_000_000_000
 
 
 def game_model_folder(name: str, game: Mapping[str, Any], limits: GameLimits) -> Path:
-    """Where the model of game `name` with these settings is kept; it need not be there yet."""
+    """Where the model of game `name` with these settings is: in the package, or kept; it need not be there yet."""
     told = {key: value for key, value in asdict(limits).items() if key in ("think", "list_actions")}
-    key = json.dumps([RECIPE_VERSION, name, dict(game), told, NUM_GAMES], sort_keys=True)
-    return cache_folder() / "game_models" / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+    key = json.dumps([RECIPE_VERSION, name, dict(game), told, num_games_of(name)], sort_keys=True)
+    folder = f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+    shipped = _SHIPPED / folder
+    return shipped if shipped.is_dir() else cache_folder() / "game_models" / folder
+
+
+def num_games_of(name: str) -> int:
+    """How many random games the model of game `name` is made from."""
+    return _NUM_GAMES.get(name, _FEW_GAMES)
 
 
 def ensure_game_model(name: str, game: Mapping[str, Any], limits: GameLimits) -> Path:
@@ -70,7 +82,7 @@ def ensure_game_model(name: str, game: Mapping[str, Any], limits: GameLimits) ->
     return folder
 
 
-def make(out: Path, name: str, game: Mapping[str, Any], limits: GameLimits, num_games: int = NUM_GAMES) -> None:
+def make(out: Path, name: str, game: Mapping[str, Any], limits: GameLimits, num_games: int | None = None) -> None:
     """Makes tokenizer and model and saves them as a plain transformers folder, with made.json beside them.
 
     Args:
@@ -78,7 +90,7 @@ def make(out: Path, name: str, game: Mapping[str, Any], limits: GameLimits, num_
         name: the game.
         game: its settings.
         limits: how replies must look; the prompt style is brief in any case.
-        num_games: random games that are learnt from.
+        num_games: random games that are learnt from; None: as many as the game needs (`num_games_of`).
     """
     import torch
 
@@ -87,6 +99,7 @@ def make(out: Path, name: str, game: Mapping[str, Any], limits: GameLimits, num_
     from rllib_ragen.models.tiny.tokenizer import train_tokenizer
     from rllib_ragen.rollout.chat import ChatFormat
 
+    num_games = num_games or num_games_of(name)
     env = make_text_game(name, dict(game), {**asdict(limits), "prompt_style": "brief"})
     talks = [talk for number in range(num_games) for talk in random_game(env, number)]
     tokenizer = train_tokenizer((as_text(talk) for talk in talks[:600]), _VOCAB_SIZE)
@@ -120,7 +133,8 @@ def random_game(env: TextGameEnv, number: int) -> Iterator[list[Message]]:
         for seat in env.to_act:
             legal = env.game.legal_actions(seat)
             action = legal[int(rng.integers(len(legal)))]
-            replies[seat] = format_reply([action], f"play {action}" if env.limits.think else None)
+            thought = ", ".join(part for part in (env.game.look(seat), env.game.told_move(seat, action)) if part)
+            replies[seat] = format_reply([action], thought if env.limits.think else None)
             talks[seat] += [Message("user", prompts[seat]), Message("assistant", replies[seat])]
         prompts = env.step(replies).observations
     yield from (talk for talk in talks.values() if len(talk) > 1)
@@ -131,7 +145,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--env", required=True, help="the game")
     parser.add_argument("--out", type=Path, required=True, help="folder to write")
-    parser.add_argument("--games", type=int, default=NUM_GAMES, help="random games to learn from")
+    parser.add_argument("--games", type=int, help="random games to learn from (default: as many as the game needs)")
     options = parser.parse_args()
     make(options.out, options.env, {}, GameLimits(), options.games)
 
