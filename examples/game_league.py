@@ -24,16 +24,17 @@ from rllib_ragen.starpo_config import StarPOConfig
 def main() -> None:
     """Trains and says how it stands against scripted players."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--iterations", type=int, default=100, help="updates")
+    parser.add_argument("--iterations", type=int, default=60, help="updates")
     parser.add_argument("--seed", type=int, default=0, help="everything random follows from it")
     args = parser.parse_args()
 
     ray.init(include_dashboard=False)
     algo = (
         StarPOConfig()
-        .environment("tic_tac_toe", env_config={"limits": {"max_turns": 5}})
+        .environment("tic_tac_toe", env_config={"limits": {"max_turns": 5, "format_penalty": -0.5}})
         .rollout(max_reply_tokens=64, max_context_tokens=1024)
-        .training(num_groups=16, group_size=8, estimator="rae", lr=3e-4, betas=(0.9, 0.95))
+        .training(num_groups=32, group_size=4, num_minibatches=4, estimator="rae", lr=1e-3, betas=(0.9, 0.95))
+        .learning(kl_coeff=0.03, lr_schedule="linear", decay_iterations=max(1, args.iterations))
         .games(play_mode="league", league_size=3, league_win_rate=0.6, league_interval=20)
         .debugging(seed=args.seed)
         .build_algo()

@@ -2,14 +2,16 @@
 
 What it shows
     Self-play. Every game gives two trajectories, one per seat, each with its own tokens and rewards; the baseline of
-    a seat is its own (estimator rae). The model is made from random legal play at first use, a minute or two.
+    a seat is its own (estimator rae). The small model knows legal moves and tells the board in its thoughts; the pull
+    towards it (kl_coeff) keeps what it tells true.
 
 How to run it
     python examples/game_self_play.py
     python examples/game_self_play.py --iterations 5      # a quick look
 
 What to expect
-    Lines of win rates by seat and opponent. The random player wins 58 % as X and 29 % as O against another.
+    Lines of win rates by seat and opponent, a good ten minutes on a laptop. The random player wins 58 % as X and 29 %
+    as O against another; these games are sampled at T = 1.
 """
 
 from __future__ import annotations
@@ -31,9 +33,10 @@ def main() -> None:
     ray.init(include_dashboard=False)
     algo = (
         StarPOConfig()
-        .environment("tic_tac_toe", env_config={"limits": {"max_turns": 5}})
+        .environment("tic_tac_toe", env_config={"limits": {"max_turns": 5, "format_penalty": -0.5}})
         .rollout(max_reply_tokens=64, max_context_tokens=1024)
-        .training(num_groups=16, group_size=4, estimator="rae", lr=3e-4, betas=(0.9, 0.95))
+        .training(num_groups=32, group_size=4, num_minibatches=4, estimator="rae", lr=1e-3, betas=(0.9, 0.95))
+        .learning(kl_coeff=0.03, lr_schedule="linear", decay_iterations=max(1, args.iterations))
         .games(play_mode="self_play")
         .debugging(seed=args.seed)
         .build_algo()
