@@ -32,8 +32,8 @@ class Publication:
     """One policy version in the object store, for runners that come back later: the learner may be busy then."""
 
     version: int
-    weights: Any
-    """ObjectRef; None where there is no remote runner, or they got the weights by `broadcast`."""
+    weights: dict[str, Any] | None
+    """ObjectRef by policy; None where there is no remote runner, or they got the weights by `broadcast`."""
     losses: Losses = field(default_factory=Losses)
     """Runners that did not take it."""
 
@@ -75,9 +75,10 @@ def publish(
     return replace(publication, losses=losses)
 
 
-def put(learners: LearnerGroup) -> Any:
-    """The weights in the object store."""
-    return on_first_learner(learners, _put, "a copy of the weights")
+def put(learners: LearnerGroup) -> dict[str, Any]:
+    """Where the weights of each policy are in the object store. Of one that has not changed it is where it was."""
+    refs: dict[str, Any] = on_first_learner(learners, _put, "a copy of the weights")
+    return refs
 
 
 def send(publication: Publication, runners: EnvRunnerGroup, runner_ids: Sequence[int], timeout_s: float) -> Losses:
@@ -103,11 +104,22 @@ def _not_finite(learner: Any) -> str:
 
 
 def _weights(learner: Any) -> dict[str, WireState]:
-    """By module id: arrays that share memory with the weights; of a plain model, or the adapters alone."""
+    """By policy."""
+    return {module_id: _weights_of(learner, module_id) for module_id in sorted(learner.module.keys())}
+
+
+def _weights_of(learner: Any, module_id: str) -> WireState:
+    """Arrays that share memory with the weights; of a plain model, or the adapters alone."""
     whole = learner.config.weight_transfer != "adapters"
-    plain = {m: learner.module[m].unwrapped().tensors(inference_only=whole) for m in sorted(learner.module.keys())}
-    return {module_id: {name: to_wire(t) for name, t in gathered(tensors)} for module_id, tensors in plain.items()}
+    tensors = learner.module[module_id].unwrapped().tensors(inference_only=whole)
+    return {name: to_wire(tensor) for name, tensor in gathered(tensors)}
 
 
-def _put(learner: Any) -> Any:
-    return ray.put(_weights(learner))
+def _put(learner: Any) -> dict[str, Any]:
+    refs = {}
+    for module_id in sorted(learner.module.keys()):
+        kept = learner.frozen_in_store.get(module_id)
+        refs[module_id] = ray.put(_weights_of(learner, module_id)) if kept is None else kept
+        if not learner.should_module_be_updated(module_id):
+            learner.frozen_in_store[module_id] = refs[module_id]
+    return refs

@@ -45,6 +45,8 @@ class StarPOLearner(TorchLearner):
         self._skipped_in_a_row: dict[str, int] = defaultdict(int)
         self._references: dict[str, LLMRLModule] = {}
         self._frozen = FrozenLogProbs()
+        self.frozen_in_store: dict[str, Any] = {}
+        """By policy that is not trained: where its weights are in the object store (`weights.put`) while they stay."""
         super().build()
 
     def _map_module_to_device(self, module: Any) -> None:
@@ -146,6 +148,11 @@ class StarPOLearner(TorchLearner):
         state: dict[str, Any] = super().get_state(*args, **kwargs)
         return {**state, "skipped_in_a_row": dict(self._skipped_in_a_row)}
 
+    def set_state(self, state: dict[str, Any]) -> None:
+        """As Learner.set_state."""
+        self.frozen_in_store.clear()
+        super().set_state(state)
+
     def restore(self, state: dict[str, Any]) -> None:
         """Takes a checkpoint's weights, moments and counters, whether it is older or newer than this learner.
 
@@ -157,6 +164,7 @@ class StarPOLearner(TorchLearner):
             given = state["rl_module"][module_id].keys()
             if wanted != given:
                 raise ValueError(f"the checkpoint and this run differ in the weight {min(wanted ^ given)!r}")
+        self.frozen_in_store.clear()
         for module_id, weights in state["rl_module"].items():
             self._unwrapped(module_id).set_state(weights)
         self._set_optimizer_state(state["optimizer"])
@@ -165,6 +173,7 @@ class StarPOLearner(TorchLearner):
 
     def copy_module(self, source: str, target: str) -> None:
         """Gives `target`, a policy that is not trained, the weights of `source`."""
+        self.frozen_in_store.pop(target, None)
         own = self._unwrapped(target).state_dict()
         with torch.no_grad():
             # Tensor to tensor: of sharded ones each learner copies its part.

@@ -68,6 +68,8 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         self.module: Any = None
         self.engines: dict[str, Engine] = {}
         """By module id; empty until there are modules."""
+        self._fetched: dict[str, ray.ObjectRef] = {}
+        """By module id: where in the object store the weights of its engine came from."""
         self._meeting: Meeting | None = None
         self._base: MultiRLModule | None = None
         self._next_plain_group = 0
@@ -269,18 +271,27 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             assert isinstance(engine, HFEngine)
             engine.weights_changed(version)
 
+    def fetch_weights(self, refs: Mapping[str, ray.ObjectRef], version: int) -> None:
+        """Takes the new policy version, and the weights that are not those an engine has: frozen policies' stay."""
+        new = {module_id: ref for module_id, ref in refs.items() if self._fetched.get(module_id) != ref}
+        self.load_weights(dict(zip(new, ray.get(list(new.values())), strict=True)), version)
+        self._fetched |= new
+        for engine in self.engines.values():
+            engine.version = version
+
     def load_weights(self, modules: Mapping[str, WireState], version: int) -> None:
-        """Replaces each engine's weights by its module's state and takes the new policy version.
+        """Replaces engines' weights by their modules' state and takes the new policy version.
 
         Raises:
             ValueError: a missing or unknown weight, or a wrong shape; that engine has not been changed then.
         """
-        for module_id, engine in self.engines.items():
+        for module_id, state in modules.items():
             if self.config.weight_transfer == "adapters":
-                named = self._merged(module_id, modules[module_id])
+                named = self._merged(module_id, state)
             else:
-                named = {name: from_wire(array) for name, array in modules[module_id].items()}
-            engine.load_weights(lm_weights(named), version)
+                named = {name: from_wire(array) for name, array in state.items()}
+            self._fetched.pop(module_id, None)
+            self.engines[module_id].load_weights(lm_weights(named), version)
 
     def _merged(self, module_id: str, adapters: WireState) -> dict[str, torch.Tensor]:
         """A plain model's weights. The base model stays here, beside the engine, so that adapters alone travel."""
@@ -315,10 +326,13 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         if NUM_ENV_STEPS_SAMPLED_LIFETIME in state:
             self.num_env_steps_sampled_lifetime = state[NUM_ENV_STEPS_SAMPLED_LIFETIME]
         if COMPONENT_RL_MODULE in state and not self.config.shares_module:
-            modules = state[COMPONENT_RL_MODULE]
+            modules, version = state[COMPONENT_RL_MODULE], state.get(WEIGHTS_SEQ_NO, 0)
             if isinstance(modules, ray.ObjectRef):
                 modules = ray.get(modules)
-            self.load_weights(modules, state.get(WEIGHTS_SEQ_NO, 0))
+            if all(isinstance(own, ray.ObjectRef) for own in modules.values()):
+                self.fetch_weights(modules, version)
+            else:
+                self.load_weights(modules, version)
 
     def get_ctor_args_and_kwargs(self) -> tuple[tuple[()], dict[str, Any]]:
         """What a copy of this runner would be built with."""

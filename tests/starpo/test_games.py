@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 import torch
 
 from rllib_ragen.bad_input import ConfigError
@@ -199,6 +201,36 @@ def test_every_policy_has_a_vllm_engine_with_its_own_weights(model: Path) -> Non
     assert largest_difference(of(weights, SEATS[0]), of(weights, SEATS[1])) > 1e-2
     assert {trajectory.module_id for trajectory in algo.last_trajectories()} == set(SEATS)
     algo.stop()
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_S2_frozen_policies_are_sent_when_they_change_and_to_runners_that_come_back(model: Path) -> None:
+    """After every iteration each engine has the learner's weights; a member's stay in the store while they stay."""
+    league: dict[str, Any] = {"play_mode": "league", "league_size": 2, "league_win_rate": None, "league_interval": 2}
+    algo = game_config(model, **league).env_runners(num_env_runners=1).build_algo()
+    sent = []
+    for iteration in range(1, 6):
+        if iteration == 4:
+            ray.kill(next(iter(algo.env_runner_group._worker_manager.actors().values())), no_restart=False)
+        algo.train()
+        assert algo._published is not None and algo._published.weights is not None
+        sent.append(algo._published.weights)
+        own = {name: of(all_weights(algo), name) for name in sent[-1]}
+        (theirs,) = algo.env_runner_group.foreach_env_runner(engine_weights, local_env_runner=False)
+        for name, (version, weights) in theirs.items():
+            assert version == algo.policy_version
+            assert largest_difference(weights, {key.removeprefix("llm."): t for key, t in own[name].items()}) == 0.0
+    stayed = [[one[name] == other[name] for one, other in pairwise(sent)] for name in ("league_0", "league_1", LEARNER)]
+    # Copied after 2 iterations to the free place, after 4 over the oldest member.
+    assert stayed == [[True, True, False, True], [False, True, True, True], [False] * 4]
+    algo.stop()
+
+
+def engine_weights(runner: Any) -> dict[str, tuple[int, dict[str, torch.Tensor]]]:
+    return {
+        name: (engine.version, {key: tensor.clone() for key, tensor in engine.model.state_dict().items()})
+        for name, engine in runner.engines.items()
+    }
 
 
 def test_policies_and_mappings_that_do_not_fit_are_refused(model: Path) -> None:
