@@ -31,7 +31,13 @@ BEST = "best"
 """In place of a player's name: the greatest return that any player can reach against this opponent."""
 SHIPPED_FILE = "baselines.json"
 MATCHES: dict[str, tuple[tuple[str, str], ...]] = {
-    "tic_tac_toe": (("uniform", "uniform"), ("minimax", "uniform"), (BEST, "uniform"), (BEST, "minimax")),
+    "tic_tac_toe": (
+        ("uniform", "uniform"),
+        ("minimax", "uniform"),
+        ("in_order", "uniform"),
+        (BEST, "uniform"),
+        (BEST, "minimax"),
+    ),
     "connect_four": (("uniform", "uniform"), ("tactician", "uniform")),
     "rock_paper_scissors": (("uniform", "uniform"), (BEST, "uniform")),
     "kuhn_poker": (

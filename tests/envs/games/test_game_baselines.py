@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from envs.games.exact import Result, best_reply, expected
 from envs.games.kuhn_poker import CARDS, KuhnPoker
 from envs.games.play import main
 from envs.games.players import (
+    _ORDERS,
     PLAYERS,
     Chances,
     choose,
@@ -57,6 +58,22 @@ def test_kuhn_poker_is_worth_minus_one_eighteenth_to_the_first_seat() -> None:
     assert expected(deals, A, players).returned == Fraction(-1, 18)
     assert best_reply(deals, A, players).returned == Fraction(-1, 18)
     assert best_reply(deals, B, players).returned == Fraction(1, 18)
+
+
+@pytest.mark.parametrize("seat", [A, B])
+def test_no_exchange_of_two_cells_makes_the_blind_players_order_better(seat: str) -> None:
+    def wins(order: list[str]) -> Fraction:
+        def blind(game: TextGame, seat: str) -> Chances:
+            return {next(cell for cell in order if cell in game.legal_actions(seat)): Fraction(1)}
+
+        return expected(make_game("tic_tac_toe").starts(), seat, {A: uniform, B: uniform} | {seat: blind}).win
+
+    best = _ORDERS[(A, B).index(seat)].split()
+    assert round(float(wins(best)), 4) == {A: 0.8958, B: 0.6095}[seat]
+    for i, j in combinations(range(9), 2):
+        other = list(best)
+        other[i], other[j] = other[j], other[i]
+        assert wins(other) <= wins(best)
 
 
 @pytest.mark.parametrize("seat", [A, B])
@@ -137,7 +154,7 @@ def test_shipped_values_are_the_computed_ones(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     ["tic_tac_toe", "connect_four", "frozen_lake_pair"]
-    + [name for name in ("chess", "bargaining", "hanabi") if name in installed_games()],
+    + [name for name in ("chess", "bargaining", "negotiation", "hanabi") if name in installed_games()],
 )
 def test_shipped_values_of_larger_games_are_the_computed_ones(name: str) -> None:
     assert shipped_matches()[settings_key(name)] == compute_matches(settings_key(name))
@@ -145,7 +162,7 @@ def test_shipped_values_of_larger_games_are_the_computed_ones(name: str) -> None
 
 def test_tic_tac_toe_has_the_known_rates() -> None:
     """Random games: 131 184 of the 255 168 lines are X's wins, but shorter lines are likelier: 58.5 / 28.8 / 12.7 %."""
-    random_first, _, minimax_first, minimax_second, best_first, *_ = game_baselines("tic_tac_toe")
+    random_first, _, minimax_first, minimax_second, _, _, best_first, *_ = game_baselines("tic_tac_toe")
     assert (random_first.win, random_first.loss, random_first.draw) == (0.5849, 0.2881, 0.127)
     assert minimax_first.loss == minimax_second.loss == best_first.loss == 0
     assert best_first.win == round(191 / 192, 4)
