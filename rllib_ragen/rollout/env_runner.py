@@ -109,7 +109,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         """Starts this runner's own engines, one for each policy."""
         config = self.config
         if config.engine_choice().name == "vllm":
-            module_ids = sorted(config.module_ids())
+            module_ids = config.module_ids()
             for module_id in module_ids:
                 self.engines[module_id] = self._vllm_engine(sharers=len(module_ids))
             return
