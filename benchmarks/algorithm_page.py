@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rllib_ragen.config import RunConfig
-from rllib_ragen.config_load import build_config, preset
-from rllib_ragen.results import find_baselines, scale_line
+from rllib_ragen.config.load import build_config, preset
+from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.run.evaluation import find_baselines, scale_line
 
 BEGIN, END = "<!-- made by benchmarks/algorithm_table.py -->", "<!-- end -->"
 WAYS = ("sampled", "greedy")

@@ -125,7 +125,7 @@ def soak(seconds: float, every_s: float) -> tuple[list[Sample], list[tuple[float
     from ray.tune.registry import register_env
 
     from rllib_ragen.faults.watchdog import Watchdog
-    from rllib_ragen.starpo_config import StarPOConfig
+    from rllib_ragen.starpo.config import StarPOConfig
 
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     ray.init("local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")

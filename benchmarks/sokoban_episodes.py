@@ -8,7 +8,7 @@ from pathlib import Path
 import rllib_ragen.models.tiny
 from benchmarks.side_by_side import Timed, timed
 from envs.registry import make_text_env
-from rllib_ragen.rollout.chat import ChatFormat
+from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.rollout.collect import EpisodeSpec, collect
 from rllib_ragen.rollout.engines.base import Engine
 from rllib_ragen.types import Sampling, Trajectory

@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envs.registry import env_names
-from rllib_ragen.bad_input import ConfigError
-from rllib_ragen.cli import key_table, make_parser, read_layers
-from rllib_ragen.config import RunConfig
-from rllib_ragen.config_load import (
+from rllib_ragen.config.command_line import key_table, make_parser, read_layers
+from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.load import (
     build_config,
     flatten,
     merge,
@@ -25,6 +24,7 @@ from rllib_ragen.config_load import (
     read_yaml,
     save_config,
 )
+from rllib_ragen.config.schema import RunConfig
 
 KEYS = flatten(RunConfig().model_dump(mode="json"))
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from envs.text import TextEnv
-from rllib_ragen.faults.pulse import beat
-from rllib_ragen.rollout.chat import ChatFormat
+from rllib_ragen.faults.heartbeat import beat
+from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.rollout.context import Context
 from rllib_ragen.rollout.engines.base import Engine, EngineFailure
 from rllib_ragen.rollout.env_pool import EnvPool, EnvSlot
-from rllib_ragen.rollout.env_waits import EnvWaits
+from rllib_ragen.rollout.pending_env_calls import EnvWaits
 from rllib_ragen.rollout.seeds import derived_seed
 from rllib_ragen.types import Sampled, Sampling, StopReason, Trajectory
 

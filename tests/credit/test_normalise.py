@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rllib_ragen.config import CreditSection
+from rllib_ragen.config.schema import CreditSection
 from rllib_ragen.credit.filters import filter_groups
 from rllib_ragen.credit.normalise import normalised_rewards
 from rllib_ragen.credit.registry import make_estimator

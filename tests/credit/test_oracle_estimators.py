@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from rllib_ragen.config import CreditSection
+from rllib_ragen.config.schema import CreditSection
 from rllib_ragen.credit.registry import make_estimator
 from rllib_ragen.credit.rewards import token_rewards
 from rllib_ragen.types import FloatArray, Trajectory

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from rllib_ragen.faults.exits import ExitCode
+from rllib_ragen.faults.exit_codes import ExitCode
 from tests.faults.build import TOP
 
 _HUNG_ENGINE = """

@@ -13,7 +13,7 @@ from transformers import LlamaForCausalLM
 
 from envs.registry import make_task
 from envs.text import TextEnv, TextLimits
-from rllib_ragen.rollout.chat import ChatFormat
+from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.rollout.collect import EpisodeSpec, collect, turn_seed
 from rllib_ragen.rollout.engines.hf import HFEngine
 from rllib_ragen.rollout.env_pool import EnvPool

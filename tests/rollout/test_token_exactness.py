@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 import rllib_ragen.models.tiny
 from envs.registry import make_text_env
 from envs.text import TextEnv
-from rllib_ragen.rollout.chat import ChatFormat
+from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.rollout.collect import EpisodeSpec, collect
 from rllib_ragen.rollout.context import Context
 from rllib_ragen.rollout.engines.base import EngineFailure

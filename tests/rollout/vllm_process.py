@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from rllib_ragen.models.channel import Meeting, TensorSpec
-from rllib_ragen.rollout.chat import ChatFormat
+from rllib_ragen.models.chat_format import ChatFormat
+from rllib_ragen.models.weight_channel import Meeting, TensorSpec
 from rllib_ragen.rollout.collect import EpisodeSpec, collect
 from rllib_ragen.rollout.engines.base import EngineFailure
 from rllib_ragen.rollout.engines.vllm import VLLMEngine

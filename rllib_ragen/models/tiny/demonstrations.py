@@ -13,9 +13,9 @@ import numpy.typing as npt
 from transformers import PreTrainedTokenizerFast
 
 from envs import make_text_env
+from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.models.tiny.teacher import Message, demonstrate
 from rllib_ragen.models.tiny.tokenizer import TURN_END, TURN_START
-from rllib_ragen.rollout.chat import ChatFormat
 
 TASK_SEED_STRIDE = 10_000_000
 """Demonstrations of a later phase start here × phase, so that phases see different rooms."""

@@ -1,0 +1,56 @@
+"""Numbers on the trained tokens of a batch: taken from the token axis, summed along it, whitened, put back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rllib_ragen.credit.estimator import Credit
+from rllib_ragen.types import Trajectory
+
+Numbers = npt.NDArray[np.float64]
+
+
+def at_trained(trajectories: Sequence[Trajectory], arrays: Sequence[npt.NDArray[Any]]) -> list[Numbers]:
+    """Per trajectory: its [num_tokens] array at the sampled tokens only, in order."""
+    return [
+        array[trajectory.turn_index() >= 0].astype(np.float64)
+        for trajectory, array in zip(trajectories, arrays, strict=True)
+    ]
+
+
+def discounted(terms: Numbers, factor: float) -> Numbers:
+    """[n] x_t = terms_t + factor · x_{t+1}, x_n = 0."""
+    sums = np.zeros_like(terms)
+    following = 0.0
+    for t in reversed(range(len(terms))):
+        following = terms[t] + factor * following
+        sums[t] = following
+    return sums
+
+
+def whitened(batch: Sequence[Numbers]) -> list[Numbers]:
+    """(x − mean)/sqrt(var + 1e-8) over all numbers of the batch, var with ddof = 1; a single number is only centred."""
+    together = np.concatenate([np.zeros(0), *batch])
+    if len(together) < 2:
+        return [numbers - together.sum() for numbers in batch]
+    scale = 1.0 / np.sqrt(together.var(ddof=1) + 1e-8)
+    return [(numbers - together.mean()) * scale for numbers in batch]
+
+
+def credits_of(
+    trajectories: Sequence[Trajectory], advantages: Sequence[Numbers], returns: Sequence[Numbers] | None = None
+) -> list[Credit]:
+    """Credits from numbers on trained tokens; without `returns` (no critic) these are 0."""
+    targets = returns if returns is not None else [np.zeros_like(numbers) for numbers in advantages]
+    credits = []
+    for trajectory, own_advantages, own_targets in zip(trajectories, advantages, targets, strict=True):
+        trained = trajectory.turn_index() >= 0
+        credit = Credit(np.zeros(len(trained), np.float32), np.zeros(len(trained), np.float32))
+        credit.advantages[trained] = own_advantages
+        credit.returns[trained] = own_targets
+        credits.append(credit)
+    return credits
