@@ -99,9 +99,10 @@ def train_trl() -> tuple[Timed, float]:
 
 def play(prompts: list[str], trainer: Any, sampled: list[int]) -> dict[str, Any]:
     """TRL's `rollout_func`: one Sokoban episode per prompt, `room N` naming the room."""
-    from envs.registry import make_text_env
+    from ragen_envs.registry import make_text_env
     from rllib_ragen.models.chat_format import ChatFormat
-    from rllib_ragen.rollout.collect import EpisodeSpec, collect
+    from rllib_ragen.rollout.collect import collect
+    from rllib_ragen.rollout.specs import EpisodeSpec
     from rllib_ragen.types import Sampling
 
     chat = _state.setdefault("chat", ChatFormat.from_folder(TINY))

@@ -28,7 +28,7 @@ from typing import Any
 import ray
 import torch
 
-from envs.text import TextEnv
+from ragen_envs.text import TextEnv
 from rllib_ragen.rollout.engines.hf import HFEngine
 from rllib_ragen.run.log import RunLog, measured
 from rllib_ragen.starpo.algorithm import StarPO

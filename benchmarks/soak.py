@@ -33,8 +33,8 @@ from typing import Any
 
 import psutil
 
-from envs.registry import make_task
-from envs.text import TextEnv, TextLimits
+from ragen_envs.registry import make_task
+from ragen_envs.text import TextEnv, TextLimits
 
 GROUPS, GROUP_SIZE = 8, 4
 ENV_TIMEOUT_S, HANG_TIMEOUT_S = 10.0, 45.0

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from envs.splits import Split
+from ragen_envs.splits import Split
 from rllib_ragen.config.command_line import make_parser, positive, read_layers, run_command
-from rllib_ragen.config.load import build_config, flatten, merge, preset
+from rllib_ragen.config.load import flatten, merge, preset
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.faults.exit_codes import NothingPlayed
 from rllib_ragen.faults.watchdog import Watchdog
@@ -17,6 +17,7 @@ from rllib_ragen.run.evaluation import Evaluation, find_baselines, outcome_lines
 from rllib_ragen.run.folder import RunFolder, SavedState
 from rllib_ragen.run.preflight import preflight
 from rllib_ragen.run.start_ray import start_ray
+from rllib_ragen.starpo.checks.build_config import build_config
 
 _SHOWN = ("return_mean", "turns_mean", "valid_ratio", "reply_tokens_mean", "num_failed")
 _FLAGS = ("--env", "--engine", "--num-env-runners", "--seed")

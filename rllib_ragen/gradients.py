@@ -11,11 +11,12 @@ from pathlib import Path
 
 from rllib_ragen.config.command_line import make_parser, positive, read_layers, run_command
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import build_config, merge
+from rllib_ragen.config.load import merge
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.run.folder import RunFolder, SavedState
 from rllib_ragen.run.preflight import preflight
 from rllib_ragen.run.start_ray import start_ray
+from rllib_ragen.starpo.checks.build_config import build_config
 
 _FLAGS = ("--engine", "--num-env-runners", "--num-groups", "--group-size")
 _BUCKETS = 6

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from envs.baselines import Baselines
+from ragen_envs.baselines import Baselines
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.faults.interrupt import Interrupt

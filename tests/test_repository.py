@@ -16,9 +16,10 @@ import pytest
 
 from rllib_ragen import evaluate, gradients
 from rllib_ragen.config.command_line import read_layers
-from rllib_ragen.config.load import algorithm_preset, build_config, flatten, preset
+from rllib_ragen.config.load import algorithm_preset, flatten, preset
 from rllib_ragen.play import __main__ as play
 from rllib_ragen.run import __main__ as run
+from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.sweep.__main__ import parse as parse_sweep
 from rllib_ragen.tournament import __main__ as tournament
 

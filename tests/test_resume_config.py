@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from envs.games.registry import game_names
-from envs.registry import env_names
+from ragen_envs.games.registry import game_names
+from ragen_envs.registry import env_names
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import algorithm_preset, build_config, preset
+from rllib_ragen.config.load import algorithm_preset, preset
 from rllib_ragen.config.presets import algorithm_names
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.models.folder import model_folder
@@ -19,6 +19,7 @@ from rllib_ragen.run.__main__ import main
 from rllib_ragen.run.folder import RunFolder
 from rllib_ragen.starpo.checkpoint.manifest import config_differences
 from rllib_ragen.starpo.checkpoint.save import save_checkpoint
+from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.starpo.config import StarPOConfig
 from tests.checkpoint_writer import state_of
 

@@ -14,13 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from envs import env_names, make_text_env
-from envs.reply import parse_reply
+from ragen_envs import env_names, make_text_env
+from ragen_envs.reply import parse_reply
+from rllib_ragen.config.printable import safe
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.report.__main__ import main as report
 from rllib_ragen.report.data import read_run
 from rllib_ragen.rollout.trajectory_json import from_json, to_json
-from rllib_ragen.run.console import Display, LiveDisplay, Progress, safe
+from rllib_ragen.run.console import Display, LiveDisplay, Progress
 from rllib_ragen.run.folder import RunFolder
 from rllib_ragen.run.log import RunLog
 from rllib_ragen.types import StopReason, Trajectory

@@ -1,7 +1,4 @@
-"""Reads a run's config: defaults < environment's preset or YAML file < algorithm's < flags < `--set a.b=c`.
-
-Then checks and saves it.
-"""
+"""Reads a run's config: defaults < environment's preset or YAML file < algorithm's < flags < `--set a.b=c`."""
 
 from __future__ import annotations
 
@@ -17,9 +14,7 @@ from rllib_ragen.config.errors import ConfigError, nearest
 from rllib_ragen.config.messages import sentence
 from rllib_ragen.config.presets import algorithm_file, algorithm_names, env_file, game_defaults
 from rllib_ragen.config.schema import RunConfig
-from rllib_ragen.config.task_names import task_name
-from rllib_ragen.games.names import game_name
-from rllib_ragen.starpo.checks.combinations import check_config
+from rllib_ragen.config.task_names import game_name, task_name
 
 Tree = dict[str, Any]
 
@@ -42,17 +37,8 @@ _Loader.add_implicit_resolver(
 )
 
 
-def build_config(*layers: Mapping[str, Any]) -> RunConfig:
-    """The checked config of `layers`, nested mappings of which later ones win key by key.
-
-    Raises:
-        ConfigError: an unknown key, a value out of range, or keys that do not fit together.
-    """
-    return check_config(parse_config(*layers))
-
-
 def parse_config(*layers: Mapping[str, Any]) -> RunConfig:
-    """As build_config, but only each key is checked, not whether they fit together.
+    """The config of `layers`, nested mappings of which later ones win key by key; whether keys fit is not checked.
 
     Raises:
         ConfigError: an unknown key, or a value out of range.

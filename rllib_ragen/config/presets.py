@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from importlib import resources
-from importlib.resources.abc import Traversable
+from pathlib import Path
 
-_FOLDER = "algorithms"
+_PACKAGE = Path(__file__).parents[1]
+SETTINGS = next(place / "tune_configs" for place in (_PACKAGE, _PACKAGE.parent) if (place / "tune_configs").is_dir())
+"""Folder of the shipped settings: inside the installed package, in a checkout beside it."""
+_ALGORITHMS = SETTINGS / "algorithms"
 
 
 def algorithm_names() -> list[str]:
     """Allowed values of `--algorithm`, sorted."""
-    files = (resources.files("tune_configs") / _FOLDER).iterdir()
-    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+    return sorted(file.stem for file in _ALGORITHMS.glob("*.yaml"))
 
 
-def algorithm_file(name: str) -> Traversable:
+def algorithm_file(name: str) -> Path:
     """The settings of an algorithm of `algorithm_names`."""
-    return resources.files("tune_configs") / _FOLDER / f"{name}.yaml"
+    return _ALGORITHMS / f"{name}.yaml"
 
 
-def env_file(name: str) -> Traversable:
+def env_file(name: str) -> Path:
     """The settings of an environment, by its short name; the file need not exist."""
-    return resources.files("tune_configs") / f"{name}.yaml"
+    return SETTINGS / f"{name}.yaml"
 
 
-def game_defaults() -> Traversable:
+def game_defaults() -> Path:
     """What the settings of every game begin with."""
-    return resources.files("tune_configs") / "games" / "defaults.yaml"
+    return SETTINGS / "games" / "defaults.yaml"

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from envs.games.limits import GameLimits
-from envs.text import PromptStyle, TextLimits
-from rllib_ragen.games.names import game_name
+from ragen_envs.games.limits import GameLimits
+from ragen_envs.text import PromptStyle, TextLimits
+from rllib_ragen.config.task_names import game_name
 
 EMBEDDED_MODEL = "tiny"
 """`model.path` of the model that ships with the package."""

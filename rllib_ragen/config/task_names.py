@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
-from pathlib import Path
 
-from envs.games.baselines import BEST, MATCHES
-from envs.games.players import PLAYERS
-from envs.games.registry import game_names
-from envs.registry import check_env_name, env_names, gym_id
-from rllib_ragen.config.schema import EMBEDDED_MODEL, RunConfig
-from rllib_ragen.games.names import game_name
-from rllib_ragen.models.folder import model_folder
+from ragen_envs.games.registry import game_names
+from ragen_envs.registry import check_env_name, env_names, gym_id
+
+
+def game_name(name: str) -> str | None:
+    """The game that `name` means: `tictactoe`, `TicTacToe`, `ragen/TicTacToe-v0` → `tic_tac_toe`; None: no game."""
+    by_letters = {_letters(game): game for game in game_names()}
+    return by_letters.get(_letters(name.removeprefix("ragen/").removesuffix("-v0")))
 
 
 def task_name(name: str) -> str:
@@ -40,20 +39,5 @@ def task_ids() -> dict[str, str]:
     return {gym_id(name): name for name in (*env_names(), *game_names())}
 
 
-def best_script(game: str) -> str | None:
-    """The best simple scripted player of a game; None if there is only the random one."""
-    named = [player for match in MATCHES.get(game, ()) for player in match if player not in ("uniform", BEST)]
-    return next((player for player in named if player in PLAYERS), None)
-
-
-def model_folder_of(config: RunConfig, say: Callable[[str], object] = print) -> Path:
-    """Where the run's model is. The embedded model of a game is made if it is not there yet, and `say` is told so."""
-    game = game_name(config.env.name)
-    if game is None or config.model.path != EMBEDDED_MODEL:
-        return model_folder(config.model.path)
-    from rllib_ragen.models.tiny.game_model import ensure_game_model, game_model_folder
-
-    folder = game_model_folder(game, config.env.task, config.game_limits())
-    if not folder.is_dir():
-        say(f"making a small model of {game} from random legal play, once (a minute or two): {folder}")
-    return ensure_game_model(game, config.env.task, config.game_limits())
+def _letters(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())

@@ -13,19 +13,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from envs.registry import make_text_env
-from envs.reply import SEPARATOR, format_reply
-from envs.splits import Split
-from envs.text import TextEnv
+from ragen_envs.registry import make_text_env
+from ragen_envs.reply import SEPARATOR, format_reply
+from ragen_envs.splits import Split
+from ragen_envs.text import TextEnv
 from rllib_ragen.config.command_line import make_parser, read_layers, run_command
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import build_config, flatten, merge, preset
+from rllib_ragen.config.load import flatten, merge, preset
+from rllib_ragen.config.printable import safe
 from rllib_ragen.config.schema import RunConfig
-from rllib_ragen.games.names import game_name
+from rllib_ragen.config.task_names import game_name
 from rllib_ragen.models.quiet_libraries import quieten
-from rllib_ragen.run.console import safe
 from rllib_ragen.run.folder import RunFolder
 from rllib_ragen.run.preflight import preflight
+from rllib_ragen.starpo.checks.build_config import build_config
 
 if TYPE_CHECKING:
     from rllib_ragen.play.model_policy import Policy
@@ -166,7 +167,7 @@ def _refuse_games(config: RunConfig) -> None:
     if game_name(config.env.name) is not None:
         raise ConfigError(
             f"env.name={config.env.name} is a game for several seats: play it with"
-            f" python -m envs.games.play {config.env.name}"
+            f" python -m ragen_envs.games.play {config.env.name}"
         )
 
 

@@ -16,13 +16,13 @@ import numpy as np
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 from rllib_ragen.models.chat_format import ChatFormat
-from rllib_ragen.rollout.collect import EpisodeSpec
 from rllib_ragen.rollout.context import Context
 from rllib_ragen.rollout.engines.base import Engine, EngineFailure
 from rllib_ragen.rollout.env_pool import EnvPool, EnvSlot
 from rllib_ragen.rollout.pending_env_calls import EnvWaits
 from rllib_ragen.rollout.scripted_seats import script_of
 from rllib_ragen.rollout.seeds import derived_seed
+from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.types import IntArray, Sampled, Sampling, StopReason, Trajectory, Turn
 
 _ALL = "__all__"

@@ -8,13 +8,13 @@ from typing import Any
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 
-from envs.games.env import TextGameEnv
-from envs.spaces import AnyText
-from rllib_ragen.rollout.collect import EpisodeSpec
+from ragen_envs.games.env import TextGameEnv
+from ragen_envs.spaces import AnyText
 from rllib_ragen.rollout.collect_games import GameSpec, collect_games
 from rllib_ragen.rollout.env_runner import LLMEnvRunner
 from rllib_ragen.rollout.game_episodes import Episode, to_multi_agent_episode
 from rllib_ragen.rollout.scripted_seats import GameMultiAgentEnv
+from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.types import Sampling
 
 _MAX_TEXT = 1_000_000

@@ -14,9 +14,9 @@ from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from rllib_ragen.faults.exit_codes import WorkersLost
 from rllib_ragen.faults.heartbeat import Pulse, of_actor
 from rllib_ragen.faults.watchdog import waiting
-from rllib_ragen.rollout.collect import EpisodeSpec
 from rllib_ragen.rollout.env_runner import Played
 from rllib_ragen.rollout.game_episodes import Episode
+from rllib_ragen.rollout.specs import EpisodeSpec
 
 _MAX_ROUNDS = 6
 _POLL_S = 0.5

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
-from envs.games.env import GameStep, TextGameEnv
-from envs.games.players import PLAYERS, Player, choose
-from envs.reply import format_reply
+from ragen_envs.games.env import GameStep, TextGameEnv
+from ragen_envs.games.players import PLAYERS, Player, choose
+from ragen_envs.reply import format_reply
 
 SCRIPT = "script:"
-"""`script:uniform` in place of a policy's id: the seat is played by envs.games.players.PLAYERS["uniform"]."""
+"""`script:uniform` in place of a policy's id: the seat is played by ragen_envs.games.players.PLAYERS["uniform"]."""
 _STREAM = 0x5C817
 _Dicts = tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]
 

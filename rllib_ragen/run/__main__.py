@@ -18,22 +18,13 @@ from typing import TYPE_CHECKING
 
 from rllib_ragen.config.command_line import make_parser, read_layers, run_command
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import (
-    algorithm_preset,
-    build_config,
-    flatten,
-    merge,
-    parse_config,
-    preset,
-    read_yaml,
-    save_config,
-)
+from rllib_ragen.config.load import algorithm_preset, flatten, merge, parse_config, preset, read_yaml, save_config
 from rllib_ragen.config.schema import RunConfig
-from rllib_ragen.config.task_names import model_folder_of, task_name
+from rllib_ragen.config.task_names import game_name, task_name
 from rllib_ragen.faults.exit_codes import ExitCode, exit_code_of, sentence_of
 from rllib_ragen.faults.interrupt import Interrupt
 from rllib_ragen.faults.watchdog import Watchdog
-from rllib_ragen.games.names import game_name
+from rllib_ragen.models.tiny.run_model import ensure_run_model
 from rllib_ragen.rollout.engines.choose import EngineChoice
 from rllib_ragen.run.console import Display, make_display
 from rllib_ragen.run.evaluation import find_baselines, results_table, scale_line
@@ -41,6 +32,7 @@ from rllib_ragen.run.folder import RunFolder, SavedState
 from rllib_ragen.run.preflight import preflight
 from rllib_ragen.run.start_ray import start_ray
 from rllib_ragen.starpo.checkpoint.manifest import config_differences, read_facts
+from rllib_ragen.starpo.checks.build_config import build_config
 
 if TYPE_CHECKING:
     from rllib_ragen.run.loop import Training
@@ -207,7 +199,7 @@ def _run(job: Job, display: Display, interrupt: Interrupt) -> int:
     display.say(f"model       {config.model.path}")
     display.say(f"sampling    {job.engine.why}")
     if game_name(config.env.name) is not None:
-        display.say(f"policy      {model_folder_of(config, display.say)}")
+        display.say(f"policy      {ensure_run_model(config, display.say)}")
     baselines = find_baselines(config)
     display.say(f"task        {config.env.name}: {scale_line(baselines)}")
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
+from rllib_ragen.config.printable import safe
+
 if TYPE_CHECKING:
     from rich.panel import Panel
 
@@ -30,11 +32,6 @@ class Progress:
 def percent(value: float) -> str:
     """0.414 → `41.4 %`."""
     return f"{100 * value:.1f} %"
-
-
-def safe(text: str) -> str:
-    """Control and formatting characters as escapes: what a model or a task says must not steer the terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
 def duration(seconds: float) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from envs.baselines import Baselines, baselines_for
+from ragen_envs.baselines import Baselines, baselines_for
 from rllib_ragen.config.schema import RunConfig
-from rllib_ragen.games.names import game_name
+from rllib_ragen.config.task_names import game_name
 from rllib_ragen.run.console import percent
 from rllib_ragen.run.game_baselines import GameScale, game_scale
 

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import build_config, read_yaml, save_config
+from rllib_ragen.config.load import read_yaml, save_config
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.starpo.checkpoint.files import link_folder, write_whole
 from rllib_ragen.starpo.checkpoint.versions import installed_versions
+from rllib_ragen.starpo.checks.build_config import build_config
 
 _CHECKPOINT = re.compile(r"iteration_(\d{6,})")
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from envs.games.baselines import BEST, settings_key, shipped_matches
-from envs.games.registry import make_game
+from ragen_envs.games.baselines import BEST, settings_key, shipped_matches
+from ragen_envs.games.registry import make_game
 
 
 @dataclass(frozen=True)

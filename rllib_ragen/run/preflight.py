@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.schema import RunConfig
-from rllib_ragen.games.names import game_name
+from rllib_ragen.config.task_names import game_name
 from rllib_ragen.models.folder import check_model_folder
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
 from rllib_ragen.starpo.checks.lora import check_lora

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from rllib_ragen.config.printable import safe
 from rllib_ragen.diagnostics.information import Regime
 from rllib_ragen.diagnostics.information_probe import SAMPLES
-from rllib_ragen.run.console import safe
 
 Row = Mapping[str, Any]
 _PARTS = ("rollout", "wait", "update", "diagnostics", "sync")

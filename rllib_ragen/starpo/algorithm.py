@@ -19,6 +19,7 @@ import numpy as np
 from ray.rllib.callbacks.utils import make_callback
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS
 
+from rllib_ragen.config.printable import safe
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.credit.filters import FilterResult, filter_groups
 from rllib_ragen.credit.registry import make_estimator
@@ -32,16 +33,15 @@ from rllib_ragen.learner.gradient_probe import measure_gradients
 from rllib_ragen.learner.learner_calls import at_work, on_every_learner, on_first_learner
 from rllib_ragen.learner.thought_scorer import score_on_learners
 from rllib_ragen.learner.training_data import TokenTrainingData
-from rllib_ragen.learner_metrics import LEARNER_METRICS, learner_metrics
+from rllib_ragen.learner.update_metrics import LEARNER_METRICS, learner_metrics
 from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.lora_settings import lora_settings
 from rllib_ragen.models.weight_arrays import WireState
-from rllib_ragen.rollout.collect import EpisodeSpec
 from rllib_ragen.rollout.game_episodes import to_trajectories
 from rllib_ragen.rollout.runner_pool import Limits, Losses, play_on_runners
+from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.rollout.statistics import policy_lag, rollout_statistics
-from rllib_ragen.run.console import safe
 from rllib_ragen.starpo.assign_credit import credited_rows
 from rllib_ragen.starpo.background import Background
 from rllib_ragen.starpo.checkpoint.adapter_folder import check_adapter_base, write_adapter_folder

@@ -13,18 +13,18 @@ from pydantic import ValidationError
 from ray.rllib.algorithms.algorithm_config import NotProvided
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
-from envs.games.registry import make_game
-from envs.registry import gym_id
-from envs.spaces import AnyText
+from ragen_envs.games.registry import make_game
+from ragen_envs.registry import gym_id
+from ragen_envs.spaces import AnyText
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten
 from rllib_ragen.config.messages import sentence
 from rllib_ragen.config.schema import CreditSection, DiagnosticsSection, EnvSection, LearnerSection, RunConfig, Section
-from rllib_ragen.config.task_names import model_folder_of, task_ids, task_name
+from rllib_ragen.config.task_names import game_name, task_ids, task_name
 from rllib_ragen.credit.registry import make_estimator
-from rllib_ragen.games.names import game_name
 from rllib_ragen.models.folder import check_model_folder
 from rllib_ragen.models.lora_settings import lora_settings
+from rllib_ragen.models.tiny.run_model import ensure_run_model
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
 from rllib_ragen.starpo.checks.combinations import check_config
 from rllib_ragen.starpo.checks.lora import check_lora
@@ -204,7 +204,7 @@ class StarPOConfig(FluentSetters):
     @property
     def model_folder(self) -> Path:
         """Where the model is."""
-        return model_folder_of(self.to_run_config())
+        return ensure_run_model(self.to_run_config())
 
     def game(self) -> str | None:
         """The game for several seats that is played; None for other tasks, and for somebody else's environments."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from ray.tune.registry import ENV_CREATOR, _global_registry, register_env
 
-from envs.games.registry import game_names, make_text_game
-from envs.registry import env_names, gym_id, make_text_env
+from ragen_envs.games.registry import game_names, make_text_game
+from ragen_envs.registry import env_names, gym_id, make_text_env
 
 
 def register_text_envs() -> None:

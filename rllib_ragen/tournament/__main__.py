@@ -13,18 +13,20 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envs.games.env import TextGameEnv
-from envs.games.limits import GameLimits
-from envs.games.players import PLAYERS
-from envs.games.registry import game_names, make_game
+from ragen_envs.games.baselines import best_script
+from ragen_envs.games.env import TextGameEnv
+from ragen_envs.games.limits import GameLimits
+from ragen_envs.games.players import PLAYERS
+from ragen_envs.games.registry import game_names, make_game
 from rllib_ragen.config.command_line import make_parser, positive, read_layers, run_command
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import build_config, flatten, merge, preset
+from rllib_ragen.config.load import flatten, merge, preset
 from rllib_ragen.config.schema import EMBEDDED_MODEL, RunConfig
-from rllib_ragen.config.task_names import best_script, model_folder_of
-from rllib_ragen.games.names import game_name
+from rllib_ragen.config.task_names import game_name
 from rllib_ragen.models.folder import check_model_folder
 from rllib_ragen.models.quiet_libraries import quieten
+from rllib_ragen.models.tiny.run_model import ensure_run_model
+from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.tournament.players import ReplyLimits, ScriptedPlayer, TablePlayer
 
 if TYPE_CHECKING:
@@ -157,7 +159,7 @@ def _ready(source: ModelSource, config: RunConfig) -> ModelSource:
     """The source, checked; `tiny` as the small model of the game."""
     if source.name == EMBEDDED_MODEL:
         tiny = config.model_copy(update={"model": config.model.model_copy(update={"path": EMBEDDED_MODEL})})
-        source = replace(source, folder=model_folder_of(tiny))
+        source = replace(source, folder=ensure_run_model(tiny))
     check_model_folder(str(source.folder), config.rollout.max_context_tokens)
     return source
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, combinations_with_replacement
 
-from envs.games.env import TextGameEnv
-from envs.games.game import Outcome, TextGame
-from envs.splits import Split
+from ragen_envs.games.env import TextGameEnv
+from ragen_envs.games.game import Outcome, TextGame
+from ragen_envs.splits import Split
 from rllib_ragen.rollout.seeds import derived_seed
 from rllib_ragen.tournament.players import Place, Question, TablePlayer
 

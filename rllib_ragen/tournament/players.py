@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from envs.games.chances import Player, choose
-from envs.games.game import TextGame
-from envs.reply import format_reply
+from ragen_envs.games.chances import Player, choose
+from ragen_envs.games.game import TextGame
+from ragen_envs.reply import format_reply
 
 
 class Place(NamedTuple):

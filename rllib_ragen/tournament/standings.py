@@ -10,9 +10,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from envs.games.chances import Player
-from envs.games.exploitability import EXACT_GAMES, FrequencyTable, decision_points, exploitability
-from envs.games.game import TextGame
+from ragen_envs.games.chances import Player
+from ragen_envs.games.exploitability import EXACT_GAMES, FrequencyTable, decision_points, exploitability
+from ragen_envs.games.game import TextGame
 from rllib_ragen.run.console import percent
 from rllib_ragen.tournament.elo import Rating, elo_ratings
 from rllib_ragen.tournament.matches import Record, score

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import build_config, parse_assignments
+from rllib_ragen.config.load import parse_assignments
 from rllib_ragen.config.schema import AlarmsSection
 from rllib_ragen.diagnostics.alarm_rules import RULES
 from rllib_ragen.diagnostics.alarms import Alarm, Alarms
+from rllib_ragen.starpo.checks.build_config import build_config
 
 Row = dict[str, Any]
 HEALTHY = {

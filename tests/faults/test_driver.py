@@ -158,7 +158,7 @@ def test_N1_weights_that_are_not_finite_end_the_run_and_are_not_saved(hurt: Hurt
 
 
 def broken_environment() -> None:
-    from envs.text import TextEnv
+    from ragen_envs.text import TextEnv
 
     def broken(self: TextEnv, action: str) -> Any:
         raise RuntimeError("no such level")

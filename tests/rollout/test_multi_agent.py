@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from transformers import LlamaForCausalLM
 
-from envs.games import make_text_game
+from ragen_envs.games import make_text_game
 from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.rollout.collect_games import GameSpec, LineUpError, collect_games
 from rllib_ragen.rollout.engines.base import Engine

@@ -19,7 +19,6 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import build_config
 from rllib_ragen.config.schema import LearnerSection
 from rllib_ragen.faults.interrupt import Interrupt
 from rllib_ragen.models.folder import model_folder
@@ -28,6 +27,7 @@ from rllib_ragen.run.console import Display
 from rllib_ragen.run.folder import RunFolder
 from rllib_ragen.run.loop import run_training
 from rllib_ragen.starpo.algorithm import StarPO
+from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.starpo.checks.lora import check_lora
 from tests.starpo.build import MODULE, digits_config, largest_difference, metrics_of, weights
 from tests.starpo.test_runners import runner_weights

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from transformers import PreTrainedTokenizerFast
 
-from envs import make_text_env
+from ragen_envs import make_text_env
 from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.models.tiny.teacher import Message, demonstrate
 from rllib_ragen.models.tiny.tokenizer import TURN_END, TURN_START

@@ -24,11 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from envs.cache import cache_folder
-from envs.games.env import TextGameEnv
-from envs.games.limits import GameLimits
-from envs.games.registry import make_text_game
-from envs.reply import format_reply
+from ragen_envs.cache import cache_folder
+from ragen_envs.games.env import TextGameEnv
+from ragen_envs.games.limits import GameLimits
+from ragen_envs.games.registry import make_text_game
+from ragen_envs.reply import format_reply
 from rllib_ragen.models.folder import GAME_MODEL_LENGTH
 from rllib_ragen.models.quiet_libraries import quieten
 from rllib_ragen.models.tiny.teacher import Message

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from envs.reply import format_reply
-from envs.sokoban.env import SokobanEnv
-from envs.sokoban.room import MOVES as SOKOBAN_MOVES
-from envs.sokoban.room import shift
-from envs.text import TextEnv
+from ragen_envs.reply import format_reply
+from ragen_envs.sokoban.env import SokobanEnv
+from ragen_envs.sokoban.room import MOVES as SOKOBAN_MOVES
+from ragen_envs.sokoban.room import shift
+from ragen_envs.text import TextEnv
 
 GUESS_THOUGHT = "no plan"
 _MAX_GUESSED_ACTIONS = 4

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from envs.registry import env_names, gym_id
+from ragen_envs.registry import env_names, gym_id
 from rllib_ragen.config.load import flatten
 from rllib_ragen.starpo.checkpoint.files import check_files
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from envs.registry import make_text_env
+from ragen_envs.registry import make_text_env
 from rllib_ragen.config.errors import ConfigError, nearest
 from rllib_ragen.config.presets import algorithm_names
 from rllib_ragen.config.schema import CreditSection, LearnerSection, RunConfig

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from envs.games.game import TextGame
-from envs.games.players import PLAYERS
-from envs.games.registry import make_text_game
-from envs.splits import Split
+from ragen_envs.games.game import TextGame
+from ragen_envs.games.players import PLAYERS
+from ragen_envs.games.registry import make_text_game
+from ragen_envs.splits import Split
 from rllib_ragen.config.errors import ConfigError, nearest
 from rllib_ragen.config.schema import EnvSection, MultiAgentSection, RunConfig
-from rllib_ragen.games.names import game_name
+from rllib_ragen.config.task_names import game_name
 
 _NOT_OF_GAMES = ("max_actions_per_turn", "max_actions")
 

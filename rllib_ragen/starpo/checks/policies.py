@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 
-from envs.games.registry import make_game
+from ragen_envs.games.registry import make_game
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.rollout.scripted_seats import script_of
 

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from ray.rllib.core import DEFAULT_MODULE_ID
 
-from envs.games.registry import make_game
-from envs.splits import Split
+from ragen_envs.games.baselines import best_script
+from ragen_envs.games.registry import make_game
+from ragen_envs.splits import Split
 from rllib_ragen.config.schema import MultiAgentSection
-from rllib_ragen.config.task_names import best_script
-from rllib_ragen.rollout.collect import EpisodeSpec
 from rllib_ragen.rollout.collect_games import GameSpec
 from rllib_ragen.rollout.scripted_seats import SCRIPT
 from rllib_ragen.rollout.seeds import derived_seed
-from rllib_ragen.rollout.specs import evaluation_specs, training_specs
+from rllib_ragen.rollout.specs import EpisodeSpec, evaluation_specs, training_specs
 from rllib_ragen.rollout.statistics import rollout_statistics
 from rllib_ragen.starpo.matchmaking.league import League, member_ids, score_of
 from rllib_ragen.starpo.matchmaking.single_agent import LineUp, Play

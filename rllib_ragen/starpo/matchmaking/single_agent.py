@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rllib_ragen.rollout.collect import EpisodeSpec
-from rllib_ragen.rollout.specs import evaluation_specs, training_specs
+from rllib_ragen.rollout.specs import EpisodeSpec, evaluation_specs, training_specs
 from rllib_ragen.rollout.statistics import rollout_statistics
 from rllib_ragen.types import Trajectory
 
