@@ -8,9 +8,10 @@ setup(
     description="RAGEN's agent training (StarPO) as an algorithm of Ray RLlib",
     license="Apache-2.0",
     python_requires=">=3.11,<3.13",
-    packages=find_packages(include=["rllib_ragen*", "envs*", "tune_configs*"]),
+    packages=[*find_packages(include=["rllib_ragen*", "ragen_envs*"]), "rllib_ragen.tune_configs"],
+    package_dir={"rllib_ragen.tune_configs": "tune_configs"},
     package_data={
-        "envs": ["*.json", "games/*.json", "py.typed"],
+        "ragen_envs": ["*.json", "games/*.json", "py.typed"],
         "rllib_ragen": [
             "models/tiny/checkpoint/*",
             "models/tiny/games/*/*",
@@ -18,7 +19,7 @@ setup(
             "sweep/page.html",
             "py.typed",
         ],
-        "tune_configs": ["*.yaml", "algorithms/*.yaml", "sweeps/*.yaml", "games/*.yaml"],
+        "rllib_ragen.tune_configs": ["*.yaml", "algorithms/*.yaml", "sweeps/*.yaml", "games/*.yaml"],
     },
     install_requires=[
         "gymnasium==1.2.2",

@@ -36,9 +36,9 @@ _state: dict[str, Any] = {}
 
 def start_ours() -> None:
     """Our algorithm, with sampler and learner in this process."""
-    from rllib_ragen.config import RunConfig
-    from rllib_ragen.ray_start import start_ray
-    from rllib_ragen.starpo_config import StarPOConfig
+    from rllib_ragen.config.schema import RunConfig
+    from rllib_ragen.run.start_ray import start_ray
+    from rllib_ragen.starpo.config import StarPOConfig
 
     run = RunConfig.model_validate(
         {
@@ -99,9 +99,10 @@ def train_trl() -> tuple[Timed, float]:
 
 def play(prompts: list[str], trainer: Any, sampled: list[int]) -> dict[str, Any]:
     """TRL's `rollout_func`: one Sokoban episode per prompt, `room N` naming the room."""
-    from envs.registry import make_text_env
-    from rllib_ragen.rollout.chat import ChatFormat
-    from rllib_ragen.rollout.collect import EpisodeSpec, collect
+    from ragen_envs.registry import make_text_env
+    from rllib_ragen.models.chat_format import ChatFormat
+    from rllib_ragen.rollout.collect import collect
+    from rllib_ragen.rollout.specs import EpisodeSpec
     from rllib_ragen.types import Sampling
 
     chat = _state.setdefault("chat", ChatFormat.from_folder(TINY))

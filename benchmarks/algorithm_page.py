@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rllib_ragen.config import RunConfig
-from rllib_ragen.config_load import build_config, preset
-from rllib_ragen.results import find_baselines, scale_line
+from rllib_ragen.config.load import preset
+from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.run.evaluation import find_baselines, scale_line
+from rllib_ragen.starpo.checks.build_config import build_config
 
 BEGIN, END = "<!-- made by benchmarks/algorithm_table.py -->", "<!-- end -->"
 WAYS = ("sampled", "greedy")

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.algorithm_page import write_page
-from rllib_ragen.run_folder import RunFolder
+from rllib_ragen.run.folder import RunFolder
 
 TOP = Path(__file__).parents[1]
 RECORDS = TOP / "docs" / "algorithm_table.jsonl"

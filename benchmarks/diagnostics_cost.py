@@ -17,10 +17,11 @@ import statistics
 import time
 from pathlib import Path
 
-from rllib_ragen.config_load import build_config, preset
-from rllib_ragen.ray_start import start_ray
-from rllib_ragen.starpo import StarPO
-from rllib_ragen.starpo_config import StarPOConfig
+from rllib_ragen.config.load import preset
+from rllib_ragen.run.start_ray import start_ray
+from rllib_ragen.starpo.algorithm import StarPO
+from rllib_ragen.starpo.checks.build_config import build_config
+from rllib_ragen.starpo.config import StarPOConfig
 
 
 def main() -> None:

@@ -41,7 +41,7 @@ def save_model(folder: Path, toy: bool) -> int:
 
 def run_config(folder: Path, cpu: bool) -> Any:
     """One runner with vLLM beside a learner in the driver; on a GPU they share it."""
-    from rllib_ragen.config import RunConfig
+    from rllib_ragen.config.schema import RunConfig
 
     share = 0.0 if cpu else 0.5
     return RunConfig.model_validate(
@@ -61,8 +61,8 @@ def run_config(folder: Path, cpu: bool) -> Any:
 
 def measure(folder: Path, cpu: bool, iterations: int) -> dict[str, Any]:
     """Medians over the iterations after the first."""
-    from rllib_ragen.ray_start import start_ray
-    from rllib_ragen.starpo_config import StarPOConfig
+    from rllib_ragen.run.start_ray import start_ray
+    from rllib_ragen.starpo.config import StarPOConfig
 
     run = run_config(folder, cpu)
     start_ray(run)

@@ -28,11 +28,11 @@ from typing import Any
 import ray
 import torch
 
-from envs.text import TextEnv
+from ragen_envs.text import TextEnv
 from rllib_ragen.rollout.engines.hf import HFEngine
-from rllib_ragen.run_log import RunLog, measured
-from rllib_ragen.starpo import StarPO
-from rllib_ragen.starpo_config import StarPOConfig
+from rllib_ragen.run.log import RunLog, measured
+from rllib_ragen.starpo.algorithm import StarPO
+from rllib_ragen.starpo.config import StarPOConfig
 
 WARM_UP = 2
 

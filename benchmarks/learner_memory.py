@@ -23,8 +23,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.learner_peak_memory import PeakMemory
-from rllib_ragen.models.head import Head
-from rllib_ragen.models.logprobs import token_scores
+from rllib_ragen.models.logit_head import Head
+from rllib_ragen.models.token_scores import token_scores
 
 MEGABYTE = 1 << 20
 

@@ -27,11 +27,11 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
-from rllib_ragen.learner.batching import MicroBatch, microbatches
+from rllib_ragen.learner.microbatches import MicroBatch, microbatches
 from rllib_ragen.learner.training_data import TokenTrainingData
 from rllib_ragen.models.attention import ATTENTION
 from rllib_ragen.models.folder import model_folder
-from rllib_ragen.starpo_config import StarPOConfig
+from rllib_ragen.starpo.config import StarPOConfig
 from rllib_ragen.types import TokenRow
 
 WAYS = ("torch", "lean", "learner")

@@ -22,11 +22,11 @@ import numpy as np
 import torch
 
 from benchmarks.learner_speed import TINY, by_turns, make_rows, write_smol
-from rllib_ragen.checkpoint import save_checkpoint
 from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.learner.training_data import TokenTrainingData
 from rllib_ragen.models.lora_settings import lora_settings
-from rllib_ragen.starpo_config import StarPOConfig
+from rllib_ragen.starpo.checkpoint.save import save_checkpoint
+from rllib_ragen.starpo.config import StarPOConfig
 from rllib_ragen.types import TokenRow
 
 

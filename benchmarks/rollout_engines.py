@@ -23,7 +23,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from benchmarks.side_by_side import Timed, Worker, interleaved, summary, worker
 from benchmarks.sokoban_episodes import MAX_CONTEXT, TINY, episode_specs, play_episodes
-from rllib_ragen.rollout.chat import ChatFormat
+from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.rollout.engines.base import Engine, EngineFailure
 from rllib_ragen.types import Sampled, Sampling
 

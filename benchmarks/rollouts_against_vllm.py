@@ -32,9 +32,10 @@ import torch
 
 from benchmarks.side_by_side import Timed, Worker, interleaved, summary, timed, worker
 from benchmarks.sokoban_episodes import MAX_CONTEXT, MAX_REPLY, TINY, episode_specs, play_episodes
-from rllib_ragen.rollout.chat import ChatFormat
-from rllib_ragen.rollout.collect import EpisodeSpec, turn_seed
+from rllib_ragen.models.chat_format import ChatFormat
+from rllib_ragen.rollout.collect import turn_seed
 from rllib_ragen.rollout.engines.base import Engine, EngineFailure
+from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.types import Sampled, Sampling, Trajectory
 
 LENGTHS: dict[str, Callable[[float], float]] = {

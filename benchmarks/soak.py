@@ -33,8 +33,8 @@ from typing import Any
 
 import psutil
 
-from envs.registry import make_task
-from envs.text import TextEnv, TextLimits
+from ragen_envs.registry import make_task
+from ragen_envs.text import TextEnv, TextLimits
 
 GROUPS, GROUP_SIZE = 8, 4
 ENV_TIMEOUT_S, HANG_TIMEOUT_S = 10.0, 45.0
@@ -125,7 +125,7 @@ def soak(seconds: float, every_s: float) -> tuple[list[Sample], list[tuple[float
     from ray.tune.registry import register_env
 
     from rllib_ragen.faults.watchdog import Watchdog
-    from rllib_ragen.starpo_config import StarPOConfig
+    from rllib_ragen.starpo.config import StarPOConfig
 
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     ray.init("local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import rllib_ragen.models.tiny
 from benchmarks.side_by_side import Timed, timed
-from envs.registry import make_text_env
-from rllib_ragen.rollout.chat import ChatFormat
-from rllib_ragen.rollout.collect import EpisodeSpec, collect
+from ragen_envs.registry import make_text_env
+from rllib_ragen.models.chat_format import ChatFormat
+from rllib_ragen.rollout.collect import collect
 from rllib_ragen.rollout.engines.base import Engine
+from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.types import Sampling, Trajectory
 
 TINY = Path(rllib_ragen.models.tiny.__file__).parent / "checkpoint"

@@ -1,8 +1,8 @@
 """Floor and ceiling of a success rate: random play, the best blind plan, the best possible under the caps.
 
 A success rate says little without them: published "20 %" on Sokoban turned out to be the random level. The values of
-all presets are shipped in baselines.json, which `python -m envs.baselines` makes; others are computed when asked for
-and kept in the user's cache folder.
+all presets are shipped in baselines.json, which `python -m ragen_envs.baselines` makes; others are computed when asked
+for and kept in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
-from envs.blind import blind_success
-from envs.cache import read_cached, write_cached
-from envs.policies import Clock, Score, best_success, random_success
-from envs.presets import all_presets
-from envs.registry import check_env_name, make_task
-from envs.task import TextTask
-from envs.text import TextLimits
+from ragen_envs.blind import blind_success
+from ragen_envs.cache import read_cached, write_cached
+from ragen_envs.policies import Clock, Score, best_success, random_success
+from ragen_envs.presets import all_presets
+from ragen_envs.registry import check_env_name, make_task
+from ragen_envs.task import TextTask
+from ragen_envs.text import TextLimits
 
 RULES_VERSION = 1
 """Part of every key: to be raised when rules or generators change, so that old values are not found again."""
@@ -99,7 +99,7 @@ def compute_baselines(key: str, count: int = _SHIPPED_COUNT, seconds: float | No
 
 def shipped_baselines() -> dict[str, Baselines]:
     """The values that come with the package, by settings key."""
-    text = resources.files("envs").joinpath(SHIPPED_FILE).read_text(encoding="utf-8")
+    text = resources.files("ragen_envs").joinpath(SHIPPED_FILE).read_text(encoding="utf-8")
     return {key: Baselines(**values) for key, values in json.loads(text).items()}
 
 
@@ -129,7 +129,7 @@ def main() -> None:
             found = compute_baselines(key)
             shipped[key] = asdict(found)
             print(f"{env:12} {name:12} random {found.random:.1%}, blind {found.blind:.1%}, best {found.best:.1%}")
-    with resources.as_file(resources.files("envs").joinpath(SHIPPED_FILE)) as path:
+    with resources.as_file(resources.files("ragen_envs").joinpath(SHIPPED_FILE)) as path:
         path.write_text(json.dumps(shipped, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

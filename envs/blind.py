@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from envs.policies import Clock, Score
-from envs.splits import Split
-from envs.task import TextTask
-from envs.text import TextLimits
+from ragen_envs.policies import Clock, Score
+from ragen_envs.splits import Split
+from ragen_envs.task import TextTask
+from ragen_envs.text import TextLimits
 
 Plan = tuple[int, ...]
 """Indices into the choices of TextTask.blind_choices."""

@@ -1,7 +1,7 @@
 """The contract that every text environment must keep, as a check: `check_text_env(make)`, or
 
-python -m envs.certify sokoban
-python -m envs.certify my_package.my_env:make
+python -m ragen_envs.certify sokoban
+python -m ragen_envs.certify my_package.my_env:make
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from envs.registry import check_env_name, env_names, make_text_env
-from envs.reply import format_reply
-from envs.splits import Split
-from envs.text import TextEnv
+from ragen_envs.registry import check_env_name, env_names, make_text_env
+from ragen_envs.reply import format_reply
+from ragen_envs.splits import Split
+from ragen_envs.text import TextEnv
 
 Make = Callable[[], TextEnv]
 Step = tuple[str, float, bool, bool, dict[str, Any]]
@@ -298,7 +298,9 @@ def _make_from(name: str) -> Make:
 def main(arguments: list[str]) -> int:
     """Checks one environment and prints the clauses → exit code."""
     if len(arguments) != 1:
-        print(f"usage: python -m envs.certify NAME, with NAME one of {', '.join(env_names())}, or module:function")
+        print(
+            f"usage: python -m ragen_envs.certify NAME, with NAME one of {', '.join(env_names())}, or module:function"
+        )
         return 2
     try:
         make = _make_from(arguments[0])

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from envs.splits import Split
-from envs.task import TextTask
-from envs.text import TextLimits
+from ragen_envs.splits import Split
+from ragen_envs.task import TextTask
+from ragen_envs.text import TextLimits
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Any, NamedTuple
 
-from envs.registry import check_env_name, env_names
+from ragen_envs.registry import check_env_name, env_names
 
 PAPER_PRESETS = ("default", "ragen-v1", "ragen-v2")
 """Presets that every environment has."""

@@ -8,14 +8,14 @@ from typing import Any
 
 import gymnasium as gym
 
-from envs.task import TextTask
-from envs.text import TextEnv, TextLimits, check_limit_names
+from ragen_envs.task import TextTask
+from ragen_envs.text import TextEnv, TextLimits, check_limit_names
 
 _TASKS: dict[str, str] = {
-    "sokoban": "envs.sokoban.env:SokobanEnv",
-    "frozen_lake": "envs.frozen_lake.env:FrozenLakeTask",
-    "bandit": "envs.bandit.env:BanditEnv",
-    "countdown": "envs.countdown.env:CountdownEnv",
+    "sokoban": "ragen_envs.sokoban.env:SokobanEnv",
+    "frozen_lake": "ragen_envs.frozen_lake.env:FrozenLakeTask",
+    "bandit": "ragen_envs.bandit.env:BanditEnv",
+    "countdown": "ragen_envs.countdown.env:CountdownEnv",
 }
 
 

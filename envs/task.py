@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import gymnasium as gym
 import numpy as np
 
-from envs.splits import Split
+from ragen_envs.splits import Split
 
 ActionT = TypeVar("ActionT")
 _CHANCE_STREAM = 0xC4A2CE

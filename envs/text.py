@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import gymnasium as gym
 
-from envs.reply import SEPARATOR, parse_reply
-from envs.spaces import AnyText
-from envs.task import TextTask
+from ragen_envs.reply import SEPARATOR, parse_reply
+from ragen_envs.spaces import AnyText
+from ragen_envs.task import TextTask
 
 PromptStyle = Literal["full", "brief"]
 _MAX_TEXT = 1_000_000

@@ -18,7 +18,7 @@ import argparse
 
 import ray
 
-from rllib_ragen.starpo_config import StarPOConfig
+from rllib_ragen.starpo.config import StarPOConfig
 
 
 def main() -> None:

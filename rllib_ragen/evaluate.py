@@ -7,16 +7,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from envs.splits import Split
-from rllib_ragen.cli import make_parser, positive, read_layers, run_command
-from rllib_ragen.config import RunConfig
-from rllib_ragen.config_load import build_config, flatten, merge, preset
-from rllib_ragen.faults.exits import NothingPlayed
+from ragen_envs.splits import Split
+from rllib_ragen.config.command_line import make_parser, positive, read_layers, run_command
+from rllib_ragen.config.load import flatten, merge, preset
+from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.faults.exit_codes import NothingPlayed
 from rllib_ragen.faults.watchdog import Watchdog
-from rllib_ragen.preflight import preflight
-from rllib_ragen.ray_start import start_ray
-from rllib_ragen.results import Evaluation, find_baselines, outcome_lines, scale_line, way
-from rllib_ragen.run_folder import RunFolder, SavedState
+from rllib_ragen.run.evaluation import Evaluation, find_baselines, outcome_lines, scale_line, way
+from rllib_ragen.run.folder import RunFolder, SavedState
+from rllib_ragen.run.preflight import preflight
+from rllib_ragen.run.start_ray import start_ray
+from rllib_ragen.starpo.checks.build_config import build_config
 
 _SHOWN = ("return_mean", "turns_mean", "valid_ratio", "reply_tokens_mean", "num_failed")
 _FLAGS = ("--env", "--engine", "--num-env-runners", "--seed")
@@ -79,9 +80,9 @@ def evaluate(config: RunConfig, saved: SavedState | None, split: str, num_instan
     """
     baselines = find_baselines(config)
     start_ray(config)
-    from rllib_ragen.run_log import measured
-    from rllib_ragen.starpo_config import StarPOConfig
-    from rllib_ragen.training import load
+    from rllib_ragen.run.log import measured
+    from rllib_ragen.run.loop import load
+    from rllib_ragen.starpo.config import StarPOConfig
 
     algo = StarPOConfig.from_run_config(config).build_algo()
     try:

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rllib_ragen.bad_input import ConfigError
-from rllib_ragen.cli import make_parser, positive, read_layers, run_command
-from rllib_ragen.config import RunConfig
-from rllib_ragen.config_load import build_config, merge
-from rllib_ragen.preflight import preflight
-from rllib_ragen.ray_start import start_ray
-from rllib_ragen.run_folder import RunFolder, SavedState
+from rllib_ragen.config.command_line import make_parser, positive, read_layers, run_command
+from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.load import merge
+from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.run.folder import RunFolder, SavedState
+from rllib_ragen.run.preflight import preflight
+from rllib_ragen.run.start_ray import start_ray
+from rllib_ragen.starpo.checks.build_config import build_config
 
 _FLAGS = ("--engine", "--num-env-runners", "--num-groups", "--group-size")
 _BUCKETS = 6
@@ -74,8 +75,8 @@ def measure(config: RunConfig, saved: SavedState, num_buckets: int, out: Path) -
         ConfigError: Ray has not what the config asks for, or every episode failed.
     """
     start_ray(config)
-    from rllib_ragen.diagnostics.buckets import gradient_table
-    from rllib_ragen.starpo_config import StarPOConfig
+    from rllib_ragen.diagnostics.gradient_buckets import gradient_table
+    from rllib_ragen.starpo.config import StarPOConfig
 
     kl_coeff = config.learner.kl_coeff
     # Without a coefficient the reference would not be there to measure the KL term against.

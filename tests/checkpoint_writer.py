@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from rllib_ragen.checkpoint import load_learner_state, save_checkpoint
-from rllib_ragen.checkpoint_facts import read_facts
-from rllib_ragen.config import RunConfig
+from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.models.folder import model_folder
-from rllib_ragen.run_folder import RunFolder
+from rllib_ragen.run.folder import RunFolder
+from rllib_ragen.starpo.checkpoint.manifest import read_facts
+from rllib_ragen.starpo.checkpoint.save import load_learner_state, save_checkpoint
 
 MODULE = "default_policy"
 SHAPE = (512, 1024)

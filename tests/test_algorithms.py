@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from envs.registry import env_names
-from rllib_ragen.bad_input import ConfigError
-from rllib_ragen.config import RunConfig
-from rllib_ragen.config_load import algorithm_preset, build_config, flatten, parse_assignments, preset, read_yaml
-from rllib_ragen.presets import algorithm_names
-from rllib_ragen.run import parse, plan
-from rllib_ragen.starpo_config import StarPOConfig
+from ragen_envs.registry import env_names
+from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.load import algorithm_preset, flatten, parse_assignments, preset, read_yaml
+from rllib_ragen.config.presets import algorithm_names
+from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.run.__main__ import parse, plan
+from rllib_ragen.starpo.checks.build_config import build_config
+from rllib_ragen.starpo.config import StarPOConfig
 
 FOLDER = Path(__file__).parents[1] / "tune_configs" / "algorithms"
 ALGORITHMS = algorithm_names()

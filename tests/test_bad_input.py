@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from rllib_ragen.bad_input import ConfigError
+from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.evaluate import main as evaluate
 from rllib_ragen.models.folder import model_folder
-from rllib_ragen.preflight import check_writable
-from rllib_ragen.run import main as run
+from rllib_ragen.run.__main__ import main as run
+from rllib_ragen.run.preflight import check_writable
 
 TOP = Path(__file__).parents[1]
 CASES = {
@@ -63,7 +63,7 @@ CASES = {
 @pytest.mark.parametrize(("arguments", "says"), CASES.values(), ids=CASES)
 def test_one_sentence_and_exit_code_2_without_ray_or_torch(arguments: list[str], says: str, tmp_path: Path) -> None:
     code = (
-        "import sys; from rllib_ragen.run import main\n"
+        "import sys; from rllib_ragen.run.__main__ import main\n"
         "try: status = main(sys.argv[1:])\n"
         "except SystemExit as end: status = end.code\n"
         "heavy = {'ray', 'torch', 'transformers', 'vllm'} & set(sys.modules)\n"

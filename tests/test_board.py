@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rllib_ragen.board import Board, as_text, regime_figure, time_figure
+from rllib_ragen.run.tensorboard import Board, as_text, regime_figure, time_figure
 
 HOSTILE = (
     "<script>alert(1)</script>\n# heading\n\u2028[link](http://example.invalid)\n```\n![](http://example.invalid/x)"

@@ -11,20 +11,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envs.registry import env_names
-from rllib_ragen.bad_input import ConfigError
-from rllib_ragen.cli import key_table, make_parser, read_layers
-from rllib_ragen.config import RunConfig
-from rllib_ragen.config_load import (
-    build_config,
-    flatten,
-    merge,
-    nest,
-    parse_assignments,
-    preset,
-    read_yaml,
-    save_config,
-)
+from ragen_envs.registry import env_names
+from rllib_ragen.config.command_line import key_table, make_parser, read_layers
+from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.load import flatten, merge, nest, parse_assignments, preset, read_yaml, save_config
+from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.starpo.checks.build_config import build_config
 
 KEYS = flatten(RunConfig().model_dump(mode="json"))
 

@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from envs.baselines import Baselines
-from rllib_ragen.bad_input import ConfigError
-from rllib_ragen.config import RunConfig
-from rllib_ragen.display import Display, LiveDisplay, Progress, duration, make_display, shown, sparkline
+from ragen_envs.baselines import Baselines
+from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.faults.interrupt import Interrupt
-from rllib_ragen.results import Evaluation, best_on_validation, results_table, validation_line
-from rllib_ragen.run_folder import RunFolder
-from rllib_ragen.run_log import RunLog, measured
+from rllib_ragen.run.console import Display, LiveDisplay, Progress, duration, make_display, shown, sparkline
+from rllib_ragen.run.evaluation import Evaluation, best_on_validation, results_table, validation_line
+from rllib_ragen.run.folder import RunFolder
+from rllib_ragen.run.log import RunLog, measured
 from rllib_ragen.types import StopReason, Trajectory
 
 METRICS = {

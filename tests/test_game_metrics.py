@@ -7,13 +7,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from rllib_ragen.games.line_up import GameLineUp, seat_statistics
-from rllib_ragen.learner_metrics import LEARNER_METRICS, learner_metrics
-from rllib_ragen.results import Evaluation, outcome_lines
-from rllib_ragen.rollout.collect import EpisodeSpec
-from rllib_ragen.rollout.multi_agent import GameSpec
-from rllib_ragen.run_log import _prefix
-from rllib_ragen.starpo_config import StarPOConfig
+from rllib_ragen.learner.update_metrics import LEARNER_METRICS, learner_metrics
+from rllib_ragen.rollout.collect_games import GameSpec
+from rllib_ragen.rollout.specs import EpisodeSpec
+from rllib_ragen.run.evaluation import Evaluation, outcome_lines
+from rllib_ragen.run.log import _prefix
+from rllib_ragen.starpo.config import StarPOConfig
+from rllib_ragen.starpo.matchmaking.games import GameLineUp, seat_statistics
 from rllib_ragen.types import StopReason, Trajectory
 from tests.credit.build import trajectory
 

@@ -10,18 +10,21 @@ from pathlib import Path
 import pytest
 from transformers import AutoModelForCausalLM
 
-from envs.games.registry import game_names, make_text_game
-from envs.reply import parse_reply
-from rllib_ragen import evaluate, play, run
-from rllib_ragen.bad_input import ConfigError
-from rllib_ragen.config_load import build_config, preset, read_yaml
-from rllib_ragen.faults.exits import ExitCode
-from rllib_ragen.games.scale import game_scale
+from ragen_envs.games.registry import game_names, make_text_game
+from ragen_envs.reply import parse_reply
+from rllib_ragen import evaluate
+from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.load import preset, read_yaml
+from rllib_ragen.faults.exit_codes import ExitCode
 from rllib_ragen.models.tiny.game_model import ensure_game_model, game_model_folder, make, num_games_of
-from rllib_ragen.preflight import preflight
+from rllib_ragen.play import __main__ as play
 from rllib_ragen.report.__main__ import main as report
-from rllib_ragen.results import scale_line
 from rllib_ragen.rollout.engines.hf import HFEngine
+from rllib_ragen.run import __main__ as run
+from rllib_ragen.run.evaluation import scale_line
+from rllib_ragen.run.game_baselines import game_scale
+from rllib_ragen.run.preflight import preflight
+from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.types import Sampled, Sampling
 from tests.rollout.build import run_raw
 from tests.starpo.conftest import local_ray, model, one_thread  # noqa: F401 - fixtures
@@ -90,7 +93,7 @@ def test_self_play_wants_a_game() -> None:
 
 def test_games_are_played_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
     assert play.main(["--env", "kuhn_poker"]) == ExitCode.BAD_INPUT
-    assert "python -m envs.games.play kuhn_poker" in capsys.readouterr().err
+    assert "python -m ragen_envs.games.play kuhn_poker" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", [name for name in game_names() if name != "open_spiel"])
@@ -119,7 +122,7 @@ def test_the_scale_of_a_cooperative_game_is_that_of_each_player_with_its_like() 
 
 
 def test_the_small_model_of_tic_tac_toe_comes_with_the_package_and_tells_the_board_truly() -> None:
-    from envs.games import GameLimits
+    from ragen_envs.games import GameLimits
 
     folder = game_model_folder("tic_tac_toe", {}, GameLimits())
     assert folder.parent.name == "games", "the shipped one is of another recipe: make it anew"
@@ -131,7 +134,7 @@ def test_the_small_model_of_tic_tac_toe_comes_with_the_package_and_tells_the_boa
 
 def thoughts(folder: Path, num_games: int) -> Iterator[tuple[str, str]]:
     """(what the model's thought says of the position, what is true) in games of the model with itself."""
-    from rllib_ragen.rollout.chat import ChatFormat
+    from rllib_ragen.models.chat_format import ChatFormat
 
     chat = ChatFormat.from_folder(folder)
     llm = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, use_safetensors=True)
@@ -155,8 +158,8 @@ def thoughts(folder: Path, num_games: int) -> Iterator[tuple[str, str]]:
 
 
 def test_a_games_own_small_model_is_a_folder_like_any_other(tmp_path: Path) -> None:
-    from envs.games import GameLimits
-    from rllib_ragen.rollout.chat import ChatFormat
+    from ragen_envs.games import GameLimits
+    from rllib_ragen.models.chat_format import ChatFormat
 
     make(tmp_path, "kuhn_poker", {}, GameLimits(), num_games=24)
     chat = ChatFormat.from_folder(tmp_path)

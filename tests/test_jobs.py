@@ -22,7 +22,7 @@ import psutil
 import pytest
 import yaml
 
-from rllib_ragen.run import main as run
+from rllib_ragen.run.__main__ import main as run
 
 pytestmark = pytest.mark.jobs
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rllib_ragen.config_load import read_yaml
+from rllib_ragen.config.load import read_yaml
 from rllib_ragen.sweep.__main__ import parse
 from rllib_ragen.sweep.spec import SweepSpec, read_sweep
 from rllib_ragen.sweep.trial import resources_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rllib_ragen.config import MultiAgentSection
-from rllib_ragen.games.league import League, score_of
+from rllib_ragen.config.schema import MultiAgentSection
+from rllib_ragen.starpo.matchmaking.league import League, score_of
 from rllib_ragen.types import Trajectory
 
 

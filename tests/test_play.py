@@ -12,16 +12,17 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from envs.registry import make_text_env
-from rllib_ragen.config import RunConfig
-from rllib_ragen.config_load import build_config
-from rllib_ragen.display import safe
+from ragen_envs.registry import make_text_env
+from rllib_ragen.config.printable import safe
+from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.models.folder import model_folder
-from rllib_ragen.play import main
-from rllib_ragen.rollout.chat import ChatFormat
-from rllib_ragen.rollout.collect import EpisodeSpec, collect
+from rllib_ragen.play.__main__ import main
+from rllib_ragen.rollout.collect import collect
 from rllib_ragen.rollout.engines.hf import HFEngine
-from rllib_ragen.run_folder import RunFolder
+from rllib_ragen.rollout.specs import EpisodeSpec
+from rllib_ragen.run.folder import RunFolder
+from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.types import Sampling
 
 

@@ -10,24 +10,41 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from rllib_ragen import evaluate, gradients, play, run, tournament
-from rllib_ragen.cli import read_layers
-from rllib_ragen.config_load import algorithm_preset, build_config, flatten, preset
+from rllib_ragen import evaluate, gradients
+from rllib_ragen.config.command_line import read_layers
+from rllib_ragen.config.load import algorithm_preset, flatten, preset
+from rllib_ragen.play import __main__ as play
+from rllib_ragen.run import __main__ as run
+from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.sweep.__main__ import parse as parse_sweep
+from rllib_ragen.tournament import __main__ as tournament
 
 TOP = Path(__file__).parents[1]
 PACKAGES = ("envs", "rllib_ragen")
 SOURCES = sorted(path for package in PACKAGES for path in (TOP / package).rglob("*.py"))
 PAGES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
+MODULES: dict[str, ModuleType] = {
+    "run": run,
+    "evaluate": evaluate,
+    "gradients": gradients,
+    "play": play,
+    "tournament": tournament,
+}
 COMMANDS = "run|evaluate|gradients|play|sweep|tournament"
 HEAVY = {"ray", "torch", "transformers", "vllm"}
 UPPER = {
-    "rllib_ragen/rollout": ("rllib_ragen.credit", "rllib_ragen.learner", "rllib_ragen.starpo", "rllib_ragen.run"),
-    "rllib_ragen/credit": ("rllib_ragen.learner", "rllib_ragen.starpo", "rllib_ragen.run", "torch", "ray"),
-    "rllib_ragen/learner": ("rllib_ragen.starpo", "rllib_ragen.run"),
+    "rllib_ragen/rollout": (
+        "rllib_ragen.credit",
+        "rllib_ragen.learner",
+        "rllib_ragen.starpo.algorithm",
+        "rllib_ragen.run",
+    ),
+    "rllib_ragen/credit": ("rllib_ragen.learner", "rllib_ragen.starpo.algorithm", "rllib_ragen.run", "torch", "ray"),
+    "rllib_ragen/learner": ("rllib_ragen.starpo.algorithm", "rllib_ragen.run"),
 }
 UNSAFE = re.compile(
     r"trust_remote_code\s*=\s*True|weights_only\s*=\s*False|pickle\.loads?\(|(?<![\w.])eval\(|(?<![\w.])exec\("
@@ -89,10 +106,10 @@ def test_nothing_unpickles_evaluates_or_trusts_code() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("command", ["run", "evaluate", "gradients", "play", "tournament"])
+@pytest.mark.parametrize("command", MODULES)
 def test_help_is_there_before_ray_and_torch_are(command: str) -> None:
     code = (
-        f"import sys; from rllib_ragen.{command} import main\n"
+        f"import sys; from {MODULES[command].__name__} import main\n"
         "try: main(['--help'])\n"
         f"except SystemExit as end: assert end.code == 0\n"
         f"loaded = {HEAVY!r} & set(sys.modules); assert not loaded, loaded"
@@ -122,11 +139,7 @@ def test_commands_in_the_pages_are_understood(page: str, line: str) -> None:
     if words[0] == "rllib_ragen.sweep":
         parse_sweep(words[1:])
         return
-    modules = {
-        f"rllib_ragen.{module.__name__.rsplit('.', 1)[1]}": module
-        for module in (run, evaluate, gradients, play, tournament)
-    }
-    options = modules[words[0]].parse(words[1:])
+    options = MODULES[words[0].removeprefix("rllib_ragen.")].parse(words[1:])
     flags, assignments = read_layers(options)
     name = flatten(flags).get("env.name", "sokoban")
     algorithm = getattr(options, "algorithm", None)

@@ -8,18 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from envs.games.registry import game_names
-from envs.registry import env_names
-from rllib_ragen.bad_input import ConfigError
-from rllib_ragen.checkpoint import save_checkpoint
-from rllib_ragen.checkpoint_facts import config_differences
-from rllib_ragen.config import RunConfig
-from rllib_ragen.config_load import algorithm_preset, build_config, preset
+from ragen_envs.games.registry import game_names
+from ragen_envs.registry import env_names
+from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.load import algorithm_preset, preset
+from rllib_ragen.config.presets import algorithm_names
+from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.models.folder import model_folder
-from rllib_ragen.presets import algorithm_names
-from rllib_ragen.run import main
-from rllib_ragen.run_folder import RunFolder
-from rllib_ragen.starpo_config import StarPOConfig
+from rllib_ragen.run.__main__ import main
+from rllib_ragen.run.folder import RunFolder
+from rllib_ragen.starpo.checkpoint.manifest import config_differences
+from rllib_ragen.starpo.checkpoint.save import save_checkpoint
+from rllib_ragen.starpo.checks.build_config import build_config
+from rllib_ragen.starpo.config import StarPOConfig
 from tests.checkpoint_writer import state_of
 
 

@@ -22,8 +22,8 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rllib_ragen.models.folder import model_folder
-from rllib_ragen.run import main as run
-from rllib_ragen.trajectory_json import from_json, to_json
+from rllib_ragen.rollout.trajectory_json import from_json, to_json
+from rllib_ragen.run.__main__ import main as run
 from rllib_ragen.types import Trajectory
 
 TOP = Path(__file__).parents[1]

@@ -14,15 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from envs import env_names, make_text_env
-from envs.reply import parse_reply
-from rllib_ragen.config import RunConfig
-from rllib_ragen.display import Display, LiveDisplay, Progress, safe
+from ragen_envs import env_names, make_text_env
+from ragen_envs.reply import parse_reply
+from rllib_ragen.config.printable import safe
+from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.report.__main__ import main as report
 from rllib_ragen.report.data import read_run
-from rllib_ragen.run_folder import RunFolder
-from rllib_ragen.run_log import RunLog
-from rllib_ragen.trajectory_json import from_json, to_json
+from rllib_ragen.rollout.trajectory_json import from_json, to_json
+from rllib_ragen.run.console import Display, LiveDisplay, Progress
+from rllib_ragen.run.folder import RunFolder
+from rllib_ragen.run.log import RunLog
 from rllib_ragen.types import StopReason, Trajectory
 from tests.report.build import make_run, played
 from tests.report.test_report import Page
@@ -195,7 +196,7 @@ def test_nothing_that_a_run_writes_down_holds_the_environments_secrets(
     for name in ("HF_TOKEN", "WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, f"secret-of-{name}")
     folder = RunFolder.create(RunConfig(results_dir=tmp_path, model={"path": str(write_model(tmp_path / "m"))}), "run")
-    from rllib_ragen.starpo_config import StarPOConfig
+    from rllib_ragen.starpo.config import StarPOConfig
 
     dumps = [json.dumps(StarPOConfig().to_run_config().model_dump(mode="json")), repr(StarPOConfig().to_dict())]
     dumps += [path.read_text(encoding="utf-8") for path in folder.path.rglob("*") if path.is_file()]
@@ -205,8 +206,8 @@ def test_nothing_that_a_run_writes_down_holds_the_environments_secrets(
 
 LISTENERS = """
 import json, psutil
-from rllib_ragen.config import RunConfig
-from rllib_ragen.ray_start import start_ray
+from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.run.start_ray import start_ray
 start_ray(RunConfig())
 import ray
 ray.get(ray.remote(lambda: 1).remote())

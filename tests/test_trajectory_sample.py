@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rllib_ragen.trajectory_json import from_json
-from rllib_ragen.trajectory_sample import sample_records
+from rllib_ragen.rollout.trajectory_json import from_json
+from rllib_ragen.run.trajectory_sample import sample_records
 from rllib_ragen.types import Trajectory
 from tests.credit.build import trajectory
 

@@ -5,7 +5,7 @@ Splits go by pair, not by a hash: with so few pairs a hash could leave a set emp
 
 from __future__ import annotations
 
-from envs.splits import Split
+from ragen_envs.splits import Split
 
 Pair = tuple[str, str]
 """(safe-sounding name, risky-sounding name)."""

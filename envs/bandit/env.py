@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import gymnasium as gym
 import numpy as np
 
-from envs.bandit.arms import PAIRS
-from envs.spaces import AnyText
-from envs.task import TextTask, chance_seed, read_options
+from ragen_envs.bandit.arms import PAIRS
+from ragen_envs.spaces import AnyText
+from ragen_envs.task import TextTask, chance_seed, read_options
 
 
 class BanditEnv(TextTask[int]):

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import gymnasium as gym
 import numpy as np
 
-from envs.countdown.expression import parse_expression
-from envs.countdown.puzzle import (
+from ragen_envs.countdown.expression import parse_expression
+from ragen_envs.countdown.puzzle import (
     Puzzle,
     fill_template,
     generate_puzzle,
@@ -17,9 +17,9 @@ from envs.countdown.puzzle import (
     solve_puzzle,
     template_choices,
 )
-from envs.spaces import AnyText
-from envs.splits import Split, draw_instance
-from envs.task import TextTask, check_pool_size, read_options
+from ragen_envs.spaces import AnyText
+from ragen_envs.splits import Split, draw_instance
+from ragen_envs.task import TextTask, check_pool_size, read_options
 
 _RIGHT_REWARD = 1.0
 _RIGHT_NUMBERS_REWARD = 0.1

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 
-from envs.frozen_lake.lake import MOVES, Cell, Lake, generate_lake
-from envs.frozen_lake.planning import BEST_HOW, best_success, transition_matrices
-from envs.observation import Observation, check_observation, in_form
-from envs.spaces import AnyText
-from envs.splits import Split, draw_instance
-from envs.task import TextTask, chance_seed, check_pool_size, read_options
+from ragen_envs.frozen_lake.lake import MOVES, Cell, Lake, generate_lake
+from ragen_envs.frozen_lake.planning import BEST_HOW, best_success, transition_matrices
+from ragen_envs.observation import Observation, check_observation, in_form
+from ragen_envs.spaces import AnyText
+from ragen_envs.splits import Split, draw_instance
+from ragen_envs.task import TextTask, chance_seed, check_pool_size, read_options
 
 _MOVE_BY_NAME = {name.lower(): index for index, name in enumerate(MOVES)}
 _MOVE_NAMES = tuple(MOVES)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from envs.symmetry import canonical_grid
+from ragen_envs.symmetry import canonical_grid
 
 Cell = tuple[int, int]
 """(row, column), counted from 0 at the top left."""

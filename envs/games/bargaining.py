@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envs.games.sharing import SharingGame, keep
+from ragen_envs.games.sharing import SharingGame, keep
 
 
 class Bargaining(SharingGame):

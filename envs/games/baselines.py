@@ -1,7 +1,7 @@
 """What scripted players reach in each game and seat: the floor (random against random), and the best replies to it.
 
 A win rate says little without them: the first seat of tic-tac-toe wins 58 % of all games of random moves. The values
-of the default settings are shipped in baselines.json, which `python -m envs.games.baselines` makes; others are
+of the default settings are shipped in baselines.json, which `python -m ragen_envs.games.baselines` makes; others are
 computed when asked for and kept in the user's cache folder.
 """
 
@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from envs.cache import read_cached, write_cached
-from envs.games.exact import Result, best_reply, expected
-from envs.games.game import Outcome, TextGame
-from envs.games.players import PLAYERS, choose
-from envs.games.registry import game_names, make_game
-from envs.splits import Split
+from ragen_envs.cache import read_cached, write_cached
+from ragen_envs.games.exact import Result, best_reply, expected
+from ragen_envs.games.game import Outcome, TextGame
+from ragen_envs.games.players import PLAYERS, choose
+from ragen_envs.games.registry import game_names, make_game
+from ragen_envs.splits import Split
 
 RULES_VERSION = 1
 """Part of every key: to be raised when rules or players change, so that old values are not found again."""
@@ -75,6 +75,12 @@ _GAMES_PLAYED = {
 _OPENINGS = 100
 
 
+def best_script(game: str) -> str | None:
+    """The best simple scripted player of a game; None if there is only the random one."""
+    named = [player for match in MATCHES.get(game, ()) for player in match if player not in ("uniform", BEST)]
+    return next((player for player in named if player in PLAYERS), None)
+
+
 @dataclass(frozen=True)
 class Match:
     """What `player` reaches in `seat` against `opponent`: rates in [0, 1] and the mean return."""
@@ -119,7 +125,7 @@ def compute_matches(key: str) -> tuple[Match, ...]:
 
 def shipped_matches() -> dict[str, tuple[Match, ...]]:
     """The values that come with the package, by settings key."""
-    text = resources.files("envs.games").joinpath(SHIPPED_FILE).read_text(encoding="utf-8")
+    text = resources.files("ragen_envs.games").joinpath(SHIPPED_FILE).read_text(encoding="utf-8")
     return {key: tuple(Match(**match) for match in matches) for key, matches in json.loads(text).items()}
 
 
@@ -192,7 +198,7 @@ def main() -> None:
         key = settings_key(name)
         shipped[key] = [asdict(match) for match in compute_matches(key)]
         print(f"{name}: {len(shipped[key])} matches")
-    with resources.as_file(resources.files("envs.games").joinpath(SHIPPED_FILE)) as path:
+    with resources.as_file(resources.files("ragen_envs.games").joinpath(SHIPPED_FILE)) as path:
         path.write_text(json.dumps(shipped, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from envs.games.game import Outcome, TextGame
-from envs.splits import Split, draw_instance
+from ragen_envs.games.game import Outcome, TextGame
+from ragen_envs.splits import Split, draw_instance
 
 EMPTY = "."
 _MARKS = "XO"

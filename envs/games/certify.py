@@ -1,7 +1,7 @@
 """The contract that every text game must keep, as a check: `check_text_game(make)`, or
 
-python -m envs.games.certify kuhn_poker
-python -m envs.games.certify my_package.my_game:make
+python -m ragen_envs.games.certify kuhn_poker
+python -m ragen_envs.games.certify my_package.my_game:make
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import get_args
 import gymnasium as gym
 import numpy as np
 
-from envs.certify import JUNK_REPLIES, CertificationError
-from envs.games.env import GameStep, TextGameEnv
-from envs.games.game import Outcome
-from envs.games.limits import IllegalMove
-from envs.games.registry import game_names, game_settings, make_text_game
-from envs.reply import format_reply
-from envs.splits import Split
+from ragen_envs.certify import JUNK_REPLIES, CertificationError
+from ragen_envs.games.env import GameStep, TextGameEnv
+from ragen_envs.games.game import Outcome
+from ragen_envs.games.limits import IllegalMove
+from ragen_envs.games.registry import game_names, game_settings, make_text_game
+from ragen_envs.reply import format_reply
+from ragen_envs.splits import Split
 
 Make = Callable[[], TextGameEnv]
 INFO_KEYS = ("success", "outcome", "valid", "well_formed", "actions", "thought", "stop_reason", "state")
@@ -336,7 +336,7 @@ def main(arguments: list[str]) -> int:
     """Checks one game and prints the clauses → exit code."""
     if len(arguments) != 1:
         print(
-            f"usage: python -m envs.games.certify NAME, with NAME one of {', '.join(game_names())}, or module:function"
+            f"usage: python -m ragen_envs.games.certify NAME, with NAME one of {', '.join(game_names())}, or module:function"
         )
         return 2
     try:

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from envs.games.game import TextGame
+from ragen_envs.games.game import TextGame
 
 Chances = Mapping[str, Fraction]
 Player = Callable[[TextGame, str], Chances]

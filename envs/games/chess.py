@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from envs.games.extras import needed
-from envs.games.game import Outcome, TextGame
-from envs.splits import Split, draw_instance
+from ragen_envs.games.extras import needed
+from ragen_envs.games.game import Outcome, TextGame
+from ragen_envs.splits import Split, draw_instance
 
 PIECE_VALUES = {1: 1, 2: 3, 3: 3, 4: 5, 5: 9, 6: 0}
 """In pawns, by python-chess's number of the piece: pawn, knight, bishop, rook, queen, king."""

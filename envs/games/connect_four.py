@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from envs.games.board import EMPTY, BoardGame
+from ragen_envs.games.board import EMPTY, BoardGame
 
 
 class ConnectFour(BoardGame):

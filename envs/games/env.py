@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from envs.games.game import TextGame
-from envs.games.limits import GameLimits
-from envs.reply import Reply, format_reply, parse_reply
-from envs.spaces import AnyText
-from envs.task import chance_seed, read_options
+from ragen_envs.games.game import TextGame
+from ragen_envs.games.limits import GameLimits
+from ragen_envs.reply import Reply, format_reply, parse_reply
+from ragen_envs.spaces import AnyText
+from ragen_envs.task import chance_seed, read_options
 
 _MAX_TEXT = 1_000_000
 _SUBSTITUTES = 0x5EA7

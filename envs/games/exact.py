@@ -8,8 +8,8 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from envs.games.game import Outcome, TextGame
-from envs.games.players import Player
+from ragen_envs.games.game import Outcome, TextGame
+from ragen_envs.games.players import Player
 
 
 class Result(NamedTuple):

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from envs.frozen_lake.lake import MOVES, Cell, Lake, generate_lake
-from envs.games.game import Outcome, TextGame
-from envs.splits import Split, draw_instance
+from ragen_envs.frozen_lake.lake import MOVES, Cell, Lake, generate_lake
+from ragen_envs.games.game import Outcome, TextGame
+from ragen_envs.splits import Split, draw_instance
 
 Pair = tuple[Lake, Cell]
 """A map, whose start is the first seat's, and the second seat's start."""

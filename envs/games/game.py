@@ -10,7 +10,7 @@ from typing import Self
 
 import gymnasium as gym
 
-from envs.splits import Split
+from ragen_envs.splits import Split
 
 
 class Outcome(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from envs.games.open_spiel import OpenSpielGame
+from ragen_envs.games.open_spiel import OpenSpielGame
 
 _COLOURS = {"R": "Red", "Y": "Yellow", "G": "Green", "W": "White", "B": "Blue"}
 _LABELS = {"Life tokens": "Lives", "Info tokens": "Hints", "Fireworks": "Piles"}

@@ -9,8 +9,8 @@ from typing import Self
 
 import numpy as np
 
-from envs.games.game import Outcome, TextGame
-from envs.splits import Split
+from ragen_envs.games.game import Outcome, TextGame
+from ragen_envs.splits import Split
 
 CARDS = ("Jack", "Queen", "King")
 DEALS = tuple(permutations(CARDS, 2))

@@ -9,9 +9,9 @@ from typing import Self
 
 import numpy as np
 
-from envs.games.game import Outcome, TextGame
-from envs.splits import Split
-from envs.task import chance_seed
+from ragen_envs.games.game import Outcome, TextGame
+from ragen_envs.splits import Split
+from ragen_envs.task import chance_seed
 
 CARDS = ("Jack", "Queen", "King")
 DECK = CARDS * 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from envs.text import PromptStyle
+from ragen_envs.text import PromptStyle
 
 IllegalMove = Literal["penalty", "retry", "forfeit"]
 """penalty: `illegal_reward`, and a move drawn at random is made for the seat. retry: `illegal_reward`, and the seat is
@@ -23,7 +23,7 @@ class GameLimits:
         max_turns: replies that each seat may give; the game is then cut off for all. None: as many as the game takes,
             which is bounded under every rule.
         think: whether a reply must hold a `<think>` part (True) or must not (False).
-        prompt_style: as in envs.text.TextLimits.
+        prompt_style: as in ragen_envs.text.TextLimits.
         list_actions: whether a prompt lists the legal actions.
 
     Raises:

@@ -6,8 +6,8 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
-from envs.games.game import Outcome, TextGame
-from envs.splits import Split
+from ragen_envs.games.game import Outcome, TextGame
+from ragen_envs.splits import Split
 
 
 class MatrixGame(TextGame):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from string import ascii_uppercase
 
-from envs.games.sharing import SharingGame, keep
+from ragen_envs.games.sharing import SharingGame, keep
 
 _ITEMS = 3
 _OFFERS = 6**_ITEMS

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from envs.games.extras import needed
-from envs.games.game import Outcome, TextGame
-from envs.splits import Split, draw_instance
-from envs.task import chance_seed
+from ragen_envs.games.extras import needed
+from ragen_envs.games.game import Outcome, TextGame
+from ragen_envs.splits import Split, draw_instance
+from ragen_envs.task import chance_seed
 
 _MANY_STARTS = 500
 """From so many starts on there are splits: of fewer, each would be another game."""

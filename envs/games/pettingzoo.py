@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from pettingzoo import AECEnv, ParallelEnv
 
-from envs.games.env import TextGameEnv
-from envs.spaces import AnyText
+from ragen_envs.games.env import TextGameEnv
+from ragen_envs.spaces import AnyText
 
 _OPTIONS = ("split", "outcome_seed")
 

@@ -1,4 +1,4 @@
-"""Play a game in the terminal against a scripted player: `python -m envs.games.play kuhn_poker`."""
+"""Play a game in the terminal against a scripted player: `python -m ragen_envs.games.play kuhn_poker`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import argparse
 
 import numpy as np
 
-from envs.games.game import TextGame
-from envs.games.players import PLAYERS, choose, uniform
-from envs.games.registry import game_names, make_game
-from envs.splits import Split
+from ragen_envs.games.game import TextGame
+from ragen_envs.games.players import PLAYERS, choose, uniform
+from ragen_envs.games.registry import game_names, make_game
+from ragen_envs.splits import Split
 
 
 def play(game: TextGame, seat: str, opponent: str, rng: np.random.Generator) -> float:
@@ -34,7 +34,9 @@ def _asked(game: TextGame, seat: str) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     """Reads the command line and plays one game."""
-    parser = argparse.ArgumentParser(prog="python -m envs.games.play", description="Play a game against a script.")
+    parser = argparse.ArgumentParser(
+        prog="python -m ragen_envs.games.play", description="Play a game against a script."
+    )
     parser.add_argument("game", choices=game_names(), help="the game")
     parser.add_argument("--seat", type=int, default=0, choices=(0, 1), help="your seat")
     parser.add_argument("--opponent", default=uniform.__name__, choices=PLAYERS, help="who plays the other seat")

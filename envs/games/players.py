@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from envs.games.board import BoardGame
-from envs.games.chances import Chances, Player, choose, evenly, uniform
-from envs.games.game import Outcome, TextGame
-from envs.games.kuhn_poker import KuhnPoker
-from envs.games.matrix import MatrixGame
-from envs.games.scripted import greedy_chess, haggler, hinter, pathfinder
-from envs.games.tic_tac_toe import TicTacToe
+from ragen_envs.games.board import BoardGame
+from ragen_envs.games.chances import Chances, Player, choose, evenly, uniform
+from ragen_envs.games.game import Outcome, TextGame
+from ragen_envs.games.kuhn_poker import KuhnPoker
+from ragen_envs.games.matrix import MatrixGame
+from ragen_envs.games.scripted import greedy_chess, haggler, hinter, pathfinder
+from ragen_envs.games.tic_tac_toe import TicTacToe
 
 __all__ = ["PLAYERS", "Chances", "Player", "choose", "uniform"]
 

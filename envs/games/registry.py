@@ -6,22 +6,22 @@ import difflib
 import inspect
 from typing import Any
 
-from envs.games.bargaining import Bargaining
-from envs.games.chess import Chess
-from envs.games.connect_four import ConnectFour
-from envs.games.env import TextGameEnv
-from envs.games.frozen_lake_pair import FrozenLakePair
-from envs.games.game import TextGame
-from envs.games.hanabi import Hanabi
-from envs.games.kuhn_poker import KuhnPoker
-from envs.games.leduc_holdem import LeducHoldem
-from envs.games.limits import GameLimits
-from envs.games.negotiation import Negotiation
-from envs.games.open_spiel import OpenSpielGame
-from envs.games.prisoners_dilemma import PrisonersDilemma
-from envs.games.rock_paper_scissors import RockPaperScissors
-from envs.games.tic_tac_toe import TicTacToe
-from envs.text import check_limit_names
+from ragen_envs.games.bargaining import Bargaining
+from ragen_envs.games.chess import Chess
+from ragen_envs.games.connect_four import ConnectFour
+from ragen_envs.games.env import TextGameEnv
+from ragen_envs.games.frozen_lake_pair import FrozenLakePair
+from ragen_envs.games.game import TextGame
+from ragen_envs.games.hanabi import Hanabi
+from ragen_envs.games.kuhn_poker import KuhnPoker
+from ragen_envs.games.leduc_holdem import LeducHoldem
+from ragen_envs.games.limits import GameLimits
+from ragen_envs.games.negotiation import Negotiation
+from ragen_envs.games.open_spiel import OpenSpielGame
+from ragen_envs.games.prisoners_dilemma import PrisonersDilemma
+from ragen_envs.games.rock_paper_scissors import RockPaperScissors
+from ragen_envs.games.tic_tac_toe import TicTacToe
+from ragen_envs.text import check_limit_names
 
 _GAMES: dict[str, type[TextGame]] = {
     "tic_tac_toe": TicTacToe,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from envs.games.matrix import MatrixGame
+from ragen_envs.games.matrix import MatrixGame
 
 
 class RockPaperScissors(MatrixGame):

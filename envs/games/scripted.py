@@ -5,12 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from envs.games.chances import Chances, evenly
-from envs.games.chess import PIECE_VALUES, Chess
-from envs.games.frozen_lake_pair import FrozenLakePair
-from envs.games.game import TextGame
-from envs.games.hanabi import Card, Hanabi
-from envs.games.sharing import SharingGame, worth
+from ragen_envs.games.chances import Chances, evenly
+from ragen_envs.games.chess import PIECE_VALUES, Chess
+from ragen_envs.games.frozen_lake_pair import FrozenLakePair
+from ragen_envs.games.game import TextGame
+from ragen_envs.games.hanabi import Card, Hanabi
+from ragen_envs.games.sharing import SharingGame, worth
 
 
 def pathfinder(game: TextGame, seat: str) -> Chances:

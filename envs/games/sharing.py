@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from envs.games.open_spiel import OpenSpielGame
+from ragen_envs.games.open_spiel import OpenSpielGame
 
 _ITEMS = ("book", "hat", "ball")
 _KEEP = "Keep"

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import gymnasium as gym
 import numpy as np
 
-from envs.observation import Observation, check_observation, in_form
-from envs.sokoban.generator import generate_room
-from envs.sokoban.room import MOVES, Room
-from envs.sokoban.solver import shortest_solution, solved_by
-from envs.spaces import AnyText
-from envs.splits import Split, draw_instance
-from envs.task import TextTask, check_pool_size, read_options
+from ragen_envs.observation import Observation, check_observation, in_form
+from ragen_envs.sokoban.generator import generate_room
+from ragen_envs.sokoban.room import MOVES, Room
+from ragen_envs.sokoban.solver import shortest_solution, solved_by
+from ragen_envs.spaces import AnyText
+from ragen_envs.splits import Split, draw_instance
+from ragen_envs.task import TextTask, check_pool_size, read_options
 
 _STEP_REWARD = -0.1
 _BOX_REWARD = 1.0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from envs.sokoban.room import MOVES, Cell, Room, shift
+from ragen_envs.sokoban.room import MOVES, Cell, Room, shift
 
 # 3×3 brushes of the random walk: which neighbours of the walker become floor.
 _BRUSHES: tuple[tuple[Cell, ...], ...] = (

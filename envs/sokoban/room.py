@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from envs.symmetry import canonical_grid
+from ragen_envs.symmetry import canonical_grid
 
 Cell = tuple[int, int]
 """(row, column), counted from 0 at the top left."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from functools import lru_cache
 
-from envs.sokoban.room import MOVES, Cell, Room, shift
+from ragen_envs.sokoban.room import MOVES, Cell, Room, shift
 
 
 @lru_cache(maxsize=65_536)

@@ -7,10 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from rllib_ragen.credit.base import Credit, Estimator
+from rllib_ragen.credit.estimator import Credit, Estimator
 from rllib_ragen.credit.gae import generalised
-from rllib_ragen.credit.rewards import token_rewards
-from rllib_ragen.credit.trained import Numbers, at_trained, credits_of, whitened
+from rllib_ragen.credit.token_axis import Numbers, at_trained, credits_of, token_rewards, whitened
 from rllib_ragen.types import FloatArray, Trajectory
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rllib_ragen.config import CreditSection
-from rllib_ragen.credit.base import refuse_failed
+from rllib_ragen.config.schema import CreditSection
+from rllib_ragen.credit.estimator import refuse_failed
+from rllib_ragen.credit.group_scores import Scores, group_scores, reward_spreads
 from rllib_ragen.credit.groups import group_members
-from rllib_ragen.credit.scores import Scores, group_scores, reward_spreads
 from rllib_ragen.types import Trajectory
 
 TOP_P_EPS = 0.01

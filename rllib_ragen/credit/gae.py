@@ -7,9 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from rllib_ragen.credit.base import Credit, Estimator
-from rllib_ragen.credit.rewards import token_rewards
-from rllib_ragen.credit.trained import Numbers, at_trained, credits_of, discounted, whitened
+from rllib_ragen.credit.estimator import Credit, Estimator
+from rllib_ragen.credit.token_axis import Numbers, at_trained, credits_of, discounted, token_rewards, whitened
 from rllib_ragen.types import FloatArray, Trajectory
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from rllib_ragen.credit.base import Credit, Estimator
+from rllib_ragen.credit.estimator import Credit, Estimator
 from rllib_ragen.types import FloatArray, Trajectory
 
 Returns = npt.NDArray[np.float64]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rllib_ragen.config import CreditSection
+from rllib_ragen.config.schema import CreditSection
 from rllib_ragen.credit.groups import Returns, centred, group_members, spread
 from rllib_ragen.types import Trajectory
 

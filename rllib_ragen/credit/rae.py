@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from rllib_ragen.credit.base import Credit, Estimator
-from rllib_ragen.credit.trained import credits_of
+from rllib_ragen.credit.estimator import Credit, Estimator
+from rllib_ragen.credit.token_axis import credits_of
 from rllib_ragen.types import FloatArray, Trajectory
 
 

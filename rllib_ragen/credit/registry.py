@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rllib_ragen.config import CreditSection
-from rllib_ragen.credit.base import Estimator
+from rllib_ragen.config.schema import CreditSection
 from rllib_ragen.credit.bi_level_gae import BiLevelGAE
 from rllib_ragen.credit.dr_grpo import DrGRPO
+from rllib_ragen.credit.estimator import Estimator
 from rllib_ragen.credit.gae import GAE
 from rllib_ragen.credit.gigpo import GiGPO
 from rllib_ragen.credit.grpo import GRPO

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rllib_ragen.credit.base import Credit, Estimator
-from rllib_ragen.credit.rewards import token_rewards
-from rllib_ragen.credit.trained import at_trained, credits_of, discounted, whitened
+from rllib_ragen.credit.estimator import Credit, Estimator
+from rllib_ragen.credit.token_axis import at_trained, credits_of, discounted, token_rewards, whitened
 from rllib_ragen.types import FloatArray, Trajectory
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rllib_ragen.credit.base import Credit
+from rllib_ragen.credit.estimator import Credit
 from rllib_ragen.credit.groups import GroupEstimator, Returns, centred
-from rllib_ragen.credit.trained import at_trained, credits_of, whitened
+from rllib_ragen.credit.token_axis import at_trained, credits_of, whitened
 from rllib_ragen.types import FloatArray, Trajectory
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from rllib_ragen.credit.base import Credit
+from rllib_ragen.credit.estimator import Credit
 from rllib_ragen.types import FloatArray, TokenRow, Trajectory
 
 

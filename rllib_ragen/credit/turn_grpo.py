@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from rllib_ragen.credit.turns import TurnEstimator
+from rllib_ragen.credit.turn_level import TurnEstimator
 from rllib_ragen.types import Trajectory
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from rllib_ragen.config import CreditSection
-from rllib_ragen.credit.scores import reward_spreads
+from rllib_ragen.config.schema import CreditSection
+from rllib_ragen.credit.group_scores import reward_spreads
 from rllib_ragen.types import Trajectory
 
 

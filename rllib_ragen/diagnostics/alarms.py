@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from rllib_ragen.config import AlarmMode, AlarmsSection
-from rllib_ragen.diagnostics.rules import RULES, Row
+from rllib_ragen.config.schema import AlarmMode, AlarmsSection
+from rllib_ragen.diagnostics.alarm_rules import RULES, Row
 
 
 @dataclass(frozen=True)

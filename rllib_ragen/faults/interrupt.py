@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
 
-from rllib_ragen.faults.exits import ExitCode
+from rllib_ragen.faults.exit_codes import ExitCode
 
 
 class Interrupt:

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from rllib_ragen.faults.exits import ExitCode
-from rllib_ragen.faults.pulse import own
+from rllib_ragen.faults.exit_codes import ExitCode
+from rllib_ragen.faults.heartbeat import own
 
 _LONGEST_GRACE_S = 60.0
 

@@ -14,8 +14,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
+from rllib_ragen.models.fsdp import is_sharded
 from rllib_ragen.models.llm_module import LLMRLModule
-from rllib_ragen.models.sharding import is_sharded
 
 _BUCKET_ELEMENTS = 1 << 24
 

@@ -13,17 +13,17 @@ import torch
 from ray.rllib.core.learner.torch.torch_learner import TorchLearner
 from torch import nn
 
-from rllib_ragen.learner.batching import MicroBatch, empty_microbatch, microbatches, num_microbatches
 from rllib_ragen.learner.distributed import broadcast_weights, clip_gradients, missing_passes, sum_gradients
-from rllib_ragen.learner.frozen import FrozenLogProbs, frozen_copy, frozen_logprobs, known, score_rows
+from rllib_ragen.learner.frozen_logprobs import FrozenLogProbs, frozen_copy, frozen_logprobs, known, score_rows
 from rllib_ragen.learner.losses.aggregate import row_scales
+from rllib_ragen.learner.microbatches import MicroBatch, empty_microbatch, microbatches, num_microbatches
 from rllib_ragen.learner.objective import Objective, objective
 from rllib_ragen.learner.optimizer_state import load_optimizer_state, optimizer_state
-from rllib_ragen.learner.report import StepReport, UpdateReport
 from rllib_ragen.learner.schedule import lr_factor
 from rllib_ragen.learner.training_data import OptimizerStep, TokenTrainingData
+from rllib_ragen.learner.update_metrics import StepReport, UpdateReport
+from rllib_ragen.models.gradient_checkpointing import layers_to_recompute
 from rllib_ragen.models.llm_module import VALUE_HEAD, LLMRLModule, TokenOutputs
-from rllib_ragen.models.recompute import layers_to_recompute
 from rllib_ragen.types import FloatArray, TokenRow
 
 POLICY = "policy"

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rllib_ragen.config import LearnerSection
-from rllib_ragen.learner.batching import MicroBatch
+from rllib_ragen.config.schema import LearnerSection
 from rllib_ragen.learner.losses.importance import importance_weights
 from rllib_ragen.learner.losses.kl import kl_loss
 from rllib_ragen.learner.losses.policy import policy_loss
 from rllib_ragen.learner.losses.sequence import sequence_log_ratio
 from rllib_ragen.learner.losses.value import value_loss
+from rllib_ragen.learner.microbatches import MicroBatch
 from rllib_ragen.models.llm_module import TokenOutputs
 
 SUMS = ("policy_loss", "value_loss", "entropy", "clipped", "tokens", "gap", "gap_k3", "kl")

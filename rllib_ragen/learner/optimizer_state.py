@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import nn
 
-from rllib_ragen.models.sharding import gathered, like
-from rllib_ragen.models.wire import WireState, from_wire, to_wire
+from rllib_ragen.models.fsdp import gathered, like
+from rllib_ragen.models.weight_arrays import WireState, from_wire, to_wire
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer, module: nn.Module) -> WireState:

@@ -12,14 +12,14 @@ from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from rllib_ragen.faults.pulse import beat
+from rllib_ragen.faults.heartbeat import beat
 from rllib_ragen.models.attention import ATTENTION
-from rllib_ragen.models.head import Head, check_head
-from rllib_ragen.models.logprobs import token_scores
+from rllib_ragen.models.fsdp import gathered, shard
+from rllib_ragen.models.gradient_checkpointing import layers_of, recomputed_layers
+from rllib_ragen.models.logit_head import Head, check_head
 from rllib_ragen.models.lora_settings import LoraSettings
-from rllib_ragen.models.recompute import layers_of, recomputed_layers
-from rllib_ragen.models.sharding import gathered, shard
-from rllib_ragen.models.wire import WireState, copy_into, to_wire, without_twins
+from rllib_ragen.models.token_scores import token_scores
+from rllib_ragen.models.weight_arrays import WireState, copy_into, to_wire, without_twins
 
 WeightT = TypeVar("WeightT")
 LLM = "llm."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from rllib_ragen.config import LearnerSection
+from rllib_ragen.config.schema import LearnerSection
 
 ALPHA_PER_RANK = 2.0
 """lora_alpha/lora_rank where the config leaves it open."""

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rllib_ragen.bad_input import ConfigError
-from rllib_ragen.cli import Parser, run_command
+from rllib_ragen.config.command_line import Parser, run_command
+from rllib_ragen.config.errors import ConfigError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

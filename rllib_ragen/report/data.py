@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rllib_ragen.bad_input import ConfigError
-from rllib_ragen.config import RunConfig
-from rllib_ragen.config_load import flatten
-from rllib_ragen.results import Evaluation, Scale, find_baselines
-from rllib_ragen.run_folder import RunFolder
+from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.load import flatten
+from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.run.evaluation import Evaluation, Scale, find_baselines
+from rllib_ragen.run.folder import RunFolder
 
 Row = dict[str, Any]
 Series = npt.NDArray[np.float64]

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rllib_ragen.diagnostics.buckets import NUM_BUCKETS, TERMS
+from rllib_ragen.diagnostics.gradient_buckets import NUM_BUCKETS, TERMS
 from rllib_ragen.diagnostics.information import Regime
-from rllib_ragen.diagnostics.probe import SAMPLES
+from rllib_ragen.diagnostics.information_probe import SAMPLES
 from rllib_ragen.report.charts import Line, line_chart, map_chart, stacked_chart, timeline_chart
 from rllib_ragen.report.data import Group, Run, Series, aligned
-from rllib_ragen.results import marks
+from rllib_ragen.run.evaluation import marks
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from rllib_ragen.report.figures import (
     training_success_figure,
 )
 from rllib_ragen.report.viewer import to_script_json, viewer_data
-from rllib_ragen.results import Evaluation, best_on_validation, scale_line
+from rllib_ragen.run.evaluation import Evaluation, best_on_validation, scale_line
 
 _KINDS = (("val", False), ("val", True), ("test", False), ("test", True))
 _PAGE = resources.files("rllib_ragen.report") / "page"

@@ -9,7 +9,7 @@ from typing import Any
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
-from envs.reply import parse_reply
+from ragen_envs.reply import parse_reply
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.report.data import Row, Run
 

@@ -10,26 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from envs.text import TextEnv
-from rllib_ragen.faults.pulse import beat
-from rllib_ragen.rollout.chat import ChatFormat
+from ragen_envs.text import TextEnv
+from rllib_ragen.faults.heartbeat import beat
+from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.rollout.context import Context
 from rllib_ragen.rollout.engines.base import Engine, EngineFailure
 from rllib_ragen.rollout.env_pool import EnvPool, EnvSlot
-from rllib_ragen.rollout.env_waits import EnvWaits
+from rllib_ragen.rollout.pending_env_calls import EnvWaits
 from rllib_ragen.rollout.seeds import derived_seed
+from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.types import Sampled, Sampling, StopReason, Trajectory
-
-
-@dataclass(frozen=True)
-class EpisodeSpec:
-    """What makes an episode what it is: task instance, luck inside it, and the sampler's luck."""
-
-    group_id: str
-    env_seed: int
-    outcome_seed: int
-    sampling_seed: int
-    split: str = "train"
 
 
 def collect(

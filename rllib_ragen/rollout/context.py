@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rllib_ragen.rollout.chat import ChatFormat
+from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.types import Sampled, Turn
 
 

@@ -20,20 +20,20 @@ from ray.rllib.utils.checkpoints import Checkpointable
 from ray.rllib.utils.framework import get_device
 from ray.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME, WEIGHTS_SEQ_NO
 
-from envs.text import TextEnv
-from rllib_ragen.faults.pulse import resident_gib
-from rllib_ragen.models.channel import Meeting, TensorSpec
+from ragen_envs.text import TextEnv
+from rllib_ragen.faults.heartbeat import resident_gib
+from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.models.llm_module import lm_weights
-from rllib_ragen.models.wire import WireState, from_wire
-from rllib_ragen.rollout.chat import ChatFormat
-from rllib_ragen.rollout.collect import EpisodeSpec, collect
+from rllib_ragen.models.weight_arrays import WireState, from_wire
+from rllib_ragen.models.weight_channel import Meeting, TensorSpec
+from rllib_ragen.rollout.collect import collect
 from rllib_ragen.rollout.engines.base import Engine, EngineDead
 from rllib_ragen.rollout.engines.hf import HFEngine
 from rllib_ragen.rollout.env_pool import EnvPool
 from rllib_ragen.rollout.episodes import to_episode
-from rllib_ragen.rollout.multi_agent_episodes import Episode
-from rllib_ragen.rollout.runner_metrics import log_episodes
-from rllib_ragen.rollout.specs import training_specs
+from rllib_ragen.rollout.game_episodes import Episode
+from rllib_ragen.rollout.rllib_metrics import log_episodes
+from rllib_ragen.rollout.specs import EpisodeSpec, training_specs
 from rllib_ragen.types import Sampling
 
 logger = logging.getLogger(__name__)

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from rllib_ragen.rollout.collect import EpisodeSpec
+from dataclasses import dataclass
+
 from rllib_ragen.rollout.seeds import derived_seed
 
 GROUPS_PER_SEED = 10_000_000
 """Group seeds of run seed s are s · GROUPS_PER_SEED + counter: distinct by construction, never by luck."""
 _OUTCOME, _SAMPLING, _EVALUATION = 1, 2, 3
+
+
+@dataclass(frozen=True)
+class EpisodeSpec:
+    """What makes an episode what it is: task instance, luck inside it, and the sampler's luck."""
+
+    group_id: str
+    env_seed: int
+    outcome_seed: int
+    sampling_seed: int
+    split: str = "train"
 
 
 def training_specs(run_seed: int, first_group: int, num_groups: int, group_size: int) -> list[EpisodeSpec]:

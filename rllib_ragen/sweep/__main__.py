@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from rllib_ragen.bad_input import ConfigError
-from rllib_ragen.cli import Parser, run_command
-from rllib_ragen.config_load import read_yaml
-from rllib_ragen.preflight import check_writable, preflight
+from rllib_ragen.config.command_line import Parser, run_command
+from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.load import read_yaml
+from rllib_ragen.run.preflight import check_writable, preflight
 from rllib_ragen.sweep.spec import SweepSpec, read_sweep, save_sweep
 from rllib_ragen.sweep.trial import SPEC_FILE, load_spec
 

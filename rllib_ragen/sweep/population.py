@@ -16,7 +16,7 @@ from ray.tune import Callback
 from ray.tune.schedulers import PopulationBasedTraining
 from ray.tune.schedulers.pb2 import PB2
 
-from rllib_ragen.sweep.member import member_name, member_number
+from rllib_ragen.sweep.population_member import member_name, member_number
 from rllib_ragen.sweep.spec import SweepSpec
 from rllib_ragen.sweep.study import SweepStudy, result_of
 

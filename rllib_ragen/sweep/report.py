@@ -16,7 +16,7 @@ import matplotlib
 import numpy as np
 from matplotlib.ticker import NullFormatter
 
-from rllib_ragen.config_load import save_config
+from rllib_ragen.config.load import save_config
 from rllib_ragen.sweep.spec import SweepSpec
 from rllib_ragen.sweep.study import SweepStudy, values_of
 from rllib_ragen.sweep.table import SweepTable

@@ -9,8 +9,8 @@ from typing import Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from rllib_ragen.bad_input import ConfigError, nearest
-from rllib_ragen.config_load import Tree, flatten, merge, nest
+from rllib_ragen.config.errors import ConfigError, nearest
+from rllib_ragen.config.load import Tree, flatten, merge, nest
 
 _KINDS = ("choice", "uniform", "loguniform", "int", "logint")
 

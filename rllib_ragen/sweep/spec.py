@@ -12,10 +12,11 @@ import yaml
 from optuna.distributions import CategoricalDistribution
 from pydantic import Field, ValidationError
 
-from rllib_ragen.bad_input import ConfigError
-from rllib_ragen.config import RunConfig, Section
-from rllib_ragen.config_errors import sentence
-from rllib_ragen.config_load import Tree, build_config, flatten, merge, preset
+from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.load import Tree, flatten, merge, preset
+from rllib_ragen.config.messages import sentence
+from rllib_ragen.config.schema import RunConfig, Section
+from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.sweep.space import Dimension, known_keys, read_space
 
 Objective = Literal["success", "success_greedy", "return", "reply_tokens"]

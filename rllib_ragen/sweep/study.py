@@ -20,7 +20,7 @@ import optuna
 from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
-from rllib_ragen.bad_input import ConfigError
+from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.sweep.spec import MINIMISED, SweepSpec
 
 Result = dict[str, Any]

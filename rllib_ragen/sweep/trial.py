@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rllib_ragen.config import RunConfig
-from rllib_ragen.config_load import read_yaml
-from rllib_ragen.run_folder import RunFolder, SavedState
+from rllib_ragen.config.load import read_yaml
+from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.run.folder import RunFolder, SavedState
 from rllib_ragen.sweep.spec import SweepSpec, read_sweep
 
 if TYPE_CHECKING:
     from ray.tune import PlacementGroupFactory
 
-    from rllib_ragen.results import Evaluation
-    from rllib_ragen.training import OnEvaluation, OnSave
+    from rllib_ragen.run.evaluation import Evaluation
+    from rllib_ragen.run.loop import OnEvaluation, OnSave
 
 SPEC_FILE = "sweep.yaml"
 RESULT_FILE = "result.json"
@@ -75,12 +75,12 @@ def train(
     on_save: OnSave | None = None,
 ) -> dict[str, Any]:
     """Trains from `start` in the run folder that the config names; the last validation, and why it stopped if early."""
-    from rllib_ragen.display import Display
     from rllib_ragen.faults.interrupt import Interrupt
     from rllib_ragen.faults.watchdog import Watchdog
-    from rllib_ragen.preflight import preflight
-    from rllib_ragen.results import find_baselines
-    from rllib_ragen.training import run_training
+    from rllib_ragen.run.console import Display
+    from rllib_ragen.run.evaluation import find_baselines
+    from rllib_ragen.run.loop import run_training
+    from rllib_ragen.run.preflight import preflight
 
     assert config.name is not None
     path = config.results_dir / config.name

@@ -12,10 +12,10 @@ from typing import Any
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, MedianStoppingRule
 
-from rllib_ragen.ray_start import start_ray
-from rllib_ragen.sweep.lines import SweepLines
-from rllib_ragen.sweep.member import member_name, play_member
+from rllib_ragen.run.start_ray import start_ray
+from rllib_ragen.sweep.console import SweepLines
 from rllib_ragen.sweep.population import population_options, population_scheduler, population_space
+from rllib_ragen.sweep.population_member import member_name, play_member
 from rllib_ragen.sweep.report import write_report
 from rllib_ragen.sweep.search import StudySearch
 from rllib_ragen.sweep.spec import MINIMISED, SweepSpec

@@ -8,12 +8,12 @@ from typing import Any
 import yaml
 from safetensors import safe_open
 
-from rllib_ragen.checkpoint import save_checkpoint
-from rllib_ragen.config import EMBEDDED_MODEL
-from rllib_ragen.config_load import build_config
+from rllib_ragen.config.schema import EMBEDDED_MODEL
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.models.llm_module import LLM
-from rllib_ragen.models.wire import to_wire
+from rllib_ragen.models.weight_arrays import to_wire
+from rllib_ragen.starpo.checkpoint.save import save_checkpoint
+from rllib_ragen.starpo.checks.build_config import build_config
 
 
 def run_with_checkpoints(

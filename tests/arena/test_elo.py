@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from rllib_ragen.arena.elo import elo_ratings
+from rllib_ragen.tournament.elo import elo_ratings
 
 
 def test_two_players_by_hand() -> None:

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from envs.games import TextGame, make_game, make_text_game
-from envs.games.baselines import game_baselines
-from envs.games.players import PLAYERS
-from rllib_ragen.arena import matches
-from rllib_ragen.arena.matches import Fixture, Record, play_all, round_robin
-from rllib_ragen.arena.players import Place, Question, ScriptedPlayer, TablePlayer
-from rllib_ragen.arena.standings import exploited, ratings, scripts_exploited, seat_results
+from ragen_envs.games import TextGame, make_game, make_text_game
+from ragen_envs.games.baselines import game_baselines
+from ragen_envs.games.players import PLAYERS
+from rllib_ragen.tournament import matches
+from rllib_ragen.tournament.matches import Fixture, Record, play_all, round_robin
+from rllib_ragen.tournament.players import Place, Question, ScriptedPlayer, TablePlayer
+from rllib_ragen.tournament.standings import exploited, ratings, scripts_exploited, seat_results
 from tests.envs.games.sweepstake import Sweepstake
 
 A, B = "player_0", "player_1"

@@ -9,23 +9,23 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from envs.games import make_game, make_text_game
-from envs.games.players import PLAYERS
-from envs.reply import parse_reply
-from rllib_ragen.arena import matches
-from rllib_ragen.arena.matches import Record, play_all, round_robin
-from rllib_ragen.arena.model_player import ModelPlayer
-from rllib_ragen.arena.players import Place, Question, ReplyLimits, ScriptedPlayer
-from rllib_ragen.arena.sources import find_model, find_models
-from rllib_ragen.bad_input import ConfigError
-from rllib_ragen.checkpoint import save_checkpoint
-from rllib_ragen.config_load import build_config
+from ragen_envs.games import make_game, make_text_game
+from ragen_envs.games.players import PLAYERS
+from ragen_envs.reply import parse_reply
+from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.models.llm_module import LLM
 from rllib_ragen.models.lora import add_adapters, is_adapter
 from rllib_ragen.models.lora_settings import LoraSettings
-from rllib_ragen.models.wire import from_wire, to_wire
-from rllib_ragen.tournament import main
+from rllib_ragen.models.weight_arrays import from_wire, to_wire
+from rllib_ragen.starpo.checkpoint.save import save_checkpoint
+from rllib_ragen.starpo.checks.build_config import build_config
+from rllib_ragen.tournament import matches
+from rllib_ragen.tournament.__main__ import main
+from rllib_ragen.tournament.matches import Record, play_all, round_robin
+from rllib_ragen.tournament.model_player import ModelPlayer
+from rllib_ragen.tournament.model_sources import find_model, find_models
+from rllib_ragen.tournament.players import Place, Question, ReplyLimits, ScriptedPlayer
 from tests.arena.checkpoints import run_with_checkpoints
 
 TINY = model_folder("tiny")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rllib_ragen.tournament import main
+from rllib_ragen.tournament.__main__ import main
 
 
 def test_scripts_play_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,10 +8,10 @@ from typing import get_args
 
 import yaml
 
-from rllib_ragen.config import CreditSection, LearnerSection, RunConfig
-from rllib_ragen.config_load import algorithm_preset
+from rllib_ragen.config.load import algorithm_preset
+from rllib_ragen.config.presets import algorithm_names
+from rllib_ragen.config.schema import CreditSection, LearnerSection, RunConfig
 from rllib_ragen.credit.registry import estimator_names
-from rllib_ragen.presets import algorithm_names
 
 PAGE = (Path(__file__).parents[2] / "docs" / "algorithms.md").read_text()
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rllib_ragen.config import CreditSection
-from rllib_ragen.credit.base import Estimator
+from rllib_ragen.config.schema import CreditSection
+from rllib_ragen.credit.estimator import Estimator
 from rllib_ragen.credit.registry import make_estimator
 from rllib_ragen.types import Trajectory
 from tests.credit.build import trajectory, values_at_trained

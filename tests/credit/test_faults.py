@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from rllib_ragen.config import CreditSection
+from rllib_ragen.config.schema import CreditSection
 from rllib_ragen.credit.filters import filter_groups
 from rllib_ragen.credit.registry import estimator_names, make_estimator
 from rllib_ragen.credit.rows import to_rows

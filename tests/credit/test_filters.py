@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rllib_ragen.config import CreditSection
+from rllib_ragen.config.schema import CreditSection
 from rllib_ragen.credit.filters import TOP_P_EPS, filter_groups
+from rllib_ragen.credit.group_scores import group_scores
 from rllib_ragen.credit.registry import make_estimator
-from rllib_ragen.credit.scores import group_scores
 from rllib_ragen.types import Trajectory
 from tests.credit.build import group_of, trajectory
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rllib_ragen.credit.gae import GAE
-from rllib_ragen.credit.rewards import token_rewards
+from rllib_ragen.credit.token_axis import token_rewards
 from tests.credit.build import trajectory, values_at_trained
 
 # Two turns, tokens P P S S P S; rewards 0 and 1. One turn, tokens P S; reward 0 (an all-zero episode).

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rllib_ragen.config import CreditSection
+from rllib_ragen.config.schema import CreditSection
 from rllib_ragen.credit.filters import filter_groups
 from rllib_ragen.credit.normalise import normalised_rewards
 from rllib_ragen.credit.registry import make_estimator
-from rllib_ragen.credit.rewards import token_rewards
 from rllib_ragen.credit.rows import to_rows
+from rllib_ragen.credit.token_axis import token_rewards
 from rllib_ragen.credit.weighting import loss_weights
 from rllib_ragen.types import Trajectory
 from tests.credit.build import group_of, trajectory

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from rllib_ragen.config import CreditSection
+from rllib_ragen.config.schema import CreditSection
 from rllib_ragen.credit.registry import make_estimator
-from rllib_ragen.credit.rewards import token_rewards
+from rllib_ragen.credit.token_axis import token_rewards
 from rllib_ragen.types import FloatArray, Trajectory
 from tests.credit.build import trajectory, values_at_trained
 from tests.oracle import verl_core_algos

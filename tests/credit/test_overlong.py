@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rllib_ragen.config import CreditSection
+from rllib_ragen.config.schema import CreditSection
 from rllib_ragen.credit.overlong import overlong_penalty, without_overlong
 from rllib_ragen.credit.registry import make_estimator
 from tests.credit.build import trajectory

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rllib_ragen.config import CreditSection
+from rllib_ragen.config.schema import CreditSection
 from rllib_ragen.credit.rae import RoleAdvantages
 from rllib_ragen.credit.registry import make_estimator
 from rllib_ragen.types import Trajectory

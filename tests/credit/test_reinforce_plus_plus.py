@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from rllib_ragen.config import CreditSection
+from rllib_ragen.config.schema import CreditSection
 from rllib_ragen.credit.registry import make_estimator
 from rllib_ragen.types import FloatArray, StopReason, Trajectory
 from tests.credit.build import group_of, trajectory

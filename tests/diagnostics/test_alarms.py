@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rllib_ragen.bad_input import ConfigError
-from rllib_ragen.config import AlarmsSection
-from rllib_ragen.config_load import build_config, parse_assignments
+from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.load import parse_assignments
+from rllib_ragen.config.schema import AlarmsSection
+from rllib_ragen.diagnostics.alarm_rules import RULES
 from rllib_ragen.diagnostics.alarms import Alarm, Alarms
-from rllib_ragen.diagnostics.rules import RULES
+from rllib_ragen.starpo.checks.build_config import build_config
 
 Row = dict[str, Any]
 HEALTHY = {

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from rllib_ragen.config import AlarmsSection, RunConfig
-from rllib_ragen.diagnostics.buckets import NUM_BUCKETS, gradient_metric_names
+from rllib_ragen.config.schema import AlarmsSection, RunConfig
+from rllib_ragen.diagnostics.gradient_buckets import NUM_BUCKETS, gradient_metric_names
 from rllib_ragen.diagnostics.information import Regime
-from rllib_ragen.diagnostics.probe import SAMPLES, probe_metric_names
+from rllib_ragen.diagnostics.information_probe import SAMPLES, probe_metric_names
 from rllib_ragen.rollout.statistics import rollout_statistics
-from rllib_ragen.run_log import RunLog, _prefix, measured
+from rllib_ragen.run.log import RunLog, _prefix, measured
 from tests.starpo.build import digits_config
 
 PAGE = (Path(__file__).parents[2] / "docs" / "diagnostics.md").read_text()

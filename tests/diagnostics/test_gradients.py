@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import torch
 
-from rllib_ragen.config import RunConfig
-from rllib_ragen.config_load import save_config
-from rllib_ragen.diagnostics.buckets import (
+from rllib_ragen.config.load import save_config
+from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.diagnostics.gradient_buckets import (
     TERMS,
     Bucket,
     Gradients,
@@ -23,15 +23,15 @@ from rllib_ragen.diagnostics.buckets import (
     gradient_metrics,
     in_buckets,
 )
-from rllib_ragen.diagnostics.gradients import _norms_on_learner, _Part, _shares, measure_gradients
 from rllib_ragen.gradients import main, parse, plan
-from rllib_ragen.learner.critic import unlabelled_row
+from rllib_ragen.learner.gradient_probe import _norms_on_learner, _Part, _shares, measure_gradients
 from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.learner.losses.aggregate import row_scales
+from rllib_ragen.learner.remote_scores import unlabelled_row
 from rllib_ragen.learner.training_data import TokenTrainingData
-from rllib_ragen.run_folder import RunFolder
-from rllib_ragen.starpo import StarPO
-from rllib_ragen.starpo_config import StarPOConfig
+from rllib_ragen.run.folder import RunFolder
+from rllib_ragen.starpo.algorithm import StarPO
+from rllib_ragen.starpo.config import StarPOConfig
 from tests.report.build import REPLY, played
 from tests.starpo.build import (
     MODULE,

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rllib_ragen.diagnostics.probe import probe_metric_names
-from rllib_ragen.diagnostics.scorer import score_on_learners
+from rllib_ragen.diagnostics.information_probe import probe_metric_names
 from rllib_ragen.diagnostics.thoughts import first_turns
-from rllib_ragen.learner.calls import on_every_learner
-from rllib_ragen.starpo import StarPO
-from rllib_ragen.starpo_config import StarPOConfig
+from rllib_ragen.learner.learner_calls import on_every_learner
+from rllib_ragen.learner.thought_scorer import score_on_learners
+from rllib_ragen.starpo.algorithm import StarPO
+from rllib_ragen.starpo.config import StarPOConfig
 from tests.starpo.build import largest_difference, metrics_of, weights
 
 pytestmark = pytest.mark.usefixtures("local_ray")

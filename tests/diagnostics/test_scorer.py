@@ -11,8 +11,8 @@ import torch
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from transformers import AutoModelForCausalLM, GemmaConfig, LlamaConfig, MistralConfig, PretrainedConfig, Qwen3Config
 
-from envs.spaces import AnyText
-from rllib_ragen.diagnostics.scorer import score_thoughts
+from ragen_envs.spaces import AnyText
+from rllib_ragen.learner.thought_scorer import score_thoughts
 from rllib_ragen.models.llm_module import LLMRLModule
 from rllib_ragen.types import IntArray
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rllib_ragen.diagnostics.thoughts import any_turns, first_turns, thought_span
-from rllib_ragen.rollout.chat import ChatFormat
+from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.types import Trajectory, Turn
 from tests.rollout.families import NAMES, tokenizer_of
 

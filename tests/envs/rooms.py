@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from envs.sokoban.env import SokobanEnv
-from envs.sokoban.room import Room
+from ragen_envs.sokoban.env import SokobanEnv
+from ragen_envs.sokoban.room import Room
 
 
 def room_of(*rows: str) -> Room:

@@ -7,9 +7,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from envs.bandit.arms import PAIRS
-from envs.bandit.env import BanditEnv
-from envs.splits import Split
+from ragen_envs.bandit.arms import PAIRS
+from ragen_envs.bandit.env import BanditEnv
+from ragen_envs.splits import Split
 
 
 def _pull(env: BanditEnv, seed: int, outcome_seed: int, high: bool) -> float:

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from envs import make_task
-from envs.baselines import (
+from ragen_envs import make_task
+from ragen_envs.baselines import (
     Baselines,
     baselines_for,
     compute_baselines,
     settings_key,
     shipped_baselines,
 )
-from envs.blind import blind_success
-from envs.cache import cache_folder, read_cached, write_cached
-from envs.policies import Clock, best_success, random_success
-from envs.presets import all_presets, preset
-from envs.text import TextLimits
+from ragen_envs.blind import blind_success
+from ragen_envs.cache import cache_folder, read_cached, write_cached
+from ragen_envs.policies import Clock, best_success, random_success
+from ragen_envs.presets import all_presets, preset
+from ragen_envs.text import TextLimits
 
 
 def _shipped(env: str, name: str) -> Baselines:

@@ -10,12 +10,12 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from envs import TextEnv, env_names, make_text_env
-from envs.certify import CLAUSES, CertificationError, check_text_env, main
-from envs.frozen_lake.env import FrozenLakeTask
-from envs.presets import all_presets
-from envs.sokoban.env import SokobanEnv
-from envs.text import TextLimits
+from ragen_envs import TextEnv, env_names, make_text_env
+from ragen_envs.certify import CLAUSES, CertificationError, check_text_env, main
+from ragen_envs.frozen_lake.env import FrozenLakeTask
+from ragen_envs.presets import all_presets
+from ragen_envs.sokoban.env import SokobanEnv
+from ragen_envs.text import TextLimits
 
 PRESETS = [(env, name, given) for env, name, given in all_presets() if name != "8x8-2-boxes"]
 

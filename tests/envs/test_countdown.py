@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envs.countdown.env import CountdownEnv
-from envs.countdown.expression import parse_expression
-from envs.countdown.puzzle import Puzzle, fill_template, solve_puzzle, template_choices
+from ragen_envs.countdown.env import CountdownEnv
+from ragen_envs.countdown.expression import parse_expression
+from ragen_envs.countdown.puzzle import Puzzle, fill_template, solve_puzzle, template_choices
 
 
 def _scored(numbers: tuple[int, ...], target: int, action: str) -> tuple[float, bool]:

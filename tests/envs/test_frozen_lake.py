@@ -8,9 +8,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from envs.frozen_lake.env import FrozenLakeTask
-from envs.frozen_lake.lake import MOVES, Lake, generate_lake
-from envs.frozen_lake.planning import best_success
+from ragen_envs.frozen_lake.env import FrozenLakeTask
+from ragen_envs.frozen_lake.lake import MOVES, Lake, generate_lake
+from ragen_envs.frozen_lake.planning import best_success
 
 LEFT, DOWN, RIGHT, UP = range(4)
 

@@ -6,30 +6,30 @@ import gymnasium as gym
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-import envs
-from envs.bandit.env import BanditEnv
-from envs.frozen_lake.env import FrozenLakeTask
-from envs.presets import all_presets, preset, preset_names
-from envs.registry import gym_id
+import ragen_envs
+from ragen_envs.bandit.env import BanditEnv
+from ragen_envs.frozen_lake.env import FrozenLakeTask
+from ragen_envs.presets import all_presets, preset, preset_names
+from ragen_envs.registry import gym_id
 
 
 def test_every_preset_makes_an_environment_that_starts() -> None:
     for name, _, (task, limits) in all_presets():
-        env = envs.make_text_env(name, task, limits)
+        env = ragen_envs.make_text_env(name, task, limits)
         assert env.reset(seed=0)[0]
 
 
-@pytest.mark.parametrize("name", envs.env_names())
+@pytest.mark.parametrize("name", ragen_envs.env_names())
 def test_every_environment_has_the_papers_caps(name: str) -> None:
     assert preset(name, "ragen-v1").limits == {"max_turns": 5, "max_actions_per_turn": 5, "max_actions": 10}
     assert preset(name, "ragen-v2").limits == {"max_turns": 5, "max_actions_per_turn": 2, "max_actions": 10}
 
 
 def test_the_papers_task_settings_arrive_in_the_tasks() -> None:
-    lake = envs.make_task("frozen_lake", **preset("frozen_lake", "ragen-v1").task)
+    lake = ragen_envs.make_task("frozen_lake", **preset("frozen_lake", "ragen-v1").task)
     assert isinstance(lake, FrozenLakeTask)
     assert lake.success_rate == 1 / 3
-    bandit = envs.make_task("bandit", **preset("bandit", "ragen-v1").task)
+    bandit = ragen_envs.make_task("bandit", **preset("bandit", "ragen-v1").task)
     assert isinstance(bandit, BanditEnv)
     assert bandit.low_reward == 0.15
 
@@ -52,20 +52,20 @@ def test_unknown_names_get_one_sentence_with_the_nearest(env: str, name: str, se
 
 
 def test_gymnasium_ids_name_the_same_things() -> None:
-    for name in envs.env_names():
+    for name in ragen_envs.env_names():
         assert gym.spec(gym_id(name)) is not None
         assert preset_names(gym_id(name)) == preset_names(name)
-        assert type(gym.make(gym_id(name)).unwrapped) is type(envs.make_task(name))
+        assert type(gym.make(gym_id(name)).unwrapped) is type(ragen_envs.make_task(name))
 
 
-@pytest.mark.parametrize("name", envs.env_names())
+@pytest.mark.parametrize("name", ragen_envs.env_names())
 def test_gymnasiums_own_checker_accepts_the_task(name: str) -> None:
-    check_env(envs.make_task(name), skip_render_check=True)
+    check_env(ragen_envs.make_task(name), skip_render_check=True)
 
 
-@pytest.mark.parametrize("name", envs.env_names())
+@pytest.mark.parametrize("name", ragen_envs.env_names())
 def test_unknown_settings_and_limits_are_refused_by_name(name: str) -> None:
     with pytest.raises(ValueError, match=rf"{name}: .*colour"):
-        envs.make_task(name, colour="red")
+        ragen_envs.make_task(name, colour="red")
     with pytest.raises(ValueError, match=r"unknown limit 'max_turn'; allowed: max_turns"):
-        envs.make_text_env(name, limits={"max_turn": 3})
+        ragen_envs.make_text_env(name, limits={"max_turn": 3})

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from envs import env_names
+from ragen_envs import env_names
 
 ROOT = Path(__file__).resolve().parents[2]
 EPISODES = """
 import hashlib, sys
 import numpy as np
-from envs import make_text_env
-from envs.reply import format_reply
+from ragen_envs import make_text_env
+from ragen_envs.reply import format_reply
 
 def episodes(name, seeds):
     env, seen = make_text_env(name), hashlib.sha256()
@@ -63,7 +63,7 @@ def test_episodes_do_not_depend_on_what_ran_before(reference: dict[str, str]) ->
 
 
 def test_envs_import_neither_ray_nor_torch_nor_transformers() -> None:
-    modules = "envs, envs.baselines, envs.certify, envs.presets"
+    modules = "ragen_envs, ragen_envs.baselines, ragen_envs.certify, ragen_envs.presets"
     code = f"import {modules}, sys; print([m for m in ('ray', 'torch', 'transformers', 'vllm') if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert run.stdout.strip() == "[]"

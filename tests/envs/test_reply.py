@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envs.reply import SEPARATOR, format_reply, parse_reply
+from ragen_envs.reply import SEPARATOR, format_reply, parse_reply
 
 TAGS = ("<think>", "</think>", "<answer>", "</answer>")
 PIECES = st.lists(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gymnasium as gym
 import pytest
 
-from envs.sokoban.env import SokobanEnv
-from envs.sokoban.room import MOVES
+from ragen_envs.sokoban.env import SokobanEnv
+from ragen_envs.sokoban.room import MOVES
 from tests.envs.rooms import env_at, room_of
 
 UP, DOWN, LEFT, RIGHT = range(4)

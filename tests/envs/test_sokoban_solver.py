@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from envs.sokoban.generator import generate_room
-from envs.sokoban.room import MOVES, Room
-from envs.sokoban.solver import shortest_solution, solved_by
+from ragen_envs.sokoban.generator import generate_room
+from ragen_envs.sokoban.room import MOVES, Room
+from ragen_envs.sokoban.solver import shortest_solution, solved_by
 from tests.envs.rooms import room_of
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from envs import env_names, make_task
-from envs.splits import Split, draw_instance, split_of
+from ragen_envs import env_names, make_task
+from ragen_envs.splits import Split, draw_instance, split_of
 
 
 @pytest.mark.parametrize(

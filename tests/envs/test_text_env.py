@@ -7,9 +7,9 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from envs import TextEnv, TextLimits, env_names, make_text_env
-from envs.certify import JUNK_REPLIES
-from envs.reply import format_reply
+from ragen_envs import TextEnv, TextLimits, env_names, make_text_env
+from ragen_envs.certify import JUNK_REPLIES
+from ragen_envs.reply import format_reply
 from tests.envs.rooms import env_at, room_of
 
 CORRIDOR = ("#########", "#P_____X#", "#_____O_#", "#########")

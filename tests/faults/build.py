@@ -26,7 +26,12 @@ SMALL = (
 """A run without end; `key=value` may follow."""
 RUNNER, LEARNER = "LLMEnvRunner", "_WrappedExecutable"
 """In the titles of Ray's processes."""
-_PRELOADED = ["rllib_ragen.training", "rllib_ragen.starpo", "rllib_ragen.rollout.env_runner", "torch.utils.tensorboard"]
+_PRELOADED = [
+    "rllib_ragen.run.loop",
+    "rllib_ragen.starpo.algorithm",
+    "rllib_ragen.rollout.env_runner",
+    "torch.utils.tensorboard",
+]
 
 
 @dataclass(frozen=True)
@@ -117,7 +122,7 @@ def _main(arguments: tuple[str, ...], writer: Connection, address: str, patch: C
         os.environ["RAY_ADDRESS"] = address
     if patch is not None:
         patch()
-    from rllib_ragen.run import main
+    from rllib_ragen.run.__main__ import main
 
     sys.exit(main(arguments))
 
@@ -175,8 +180,8 @@ def newest_is_sound(folder: Path) -> int:
     """Reads the newest checkpoint as a resumed run does; its iteration."""
     import numpy as np
 
-    from rllib_ragen.checkpoint import load_learner_state
-    from rllib_ragen.run_folder import RunFolder
+    from rllib_ragen.run.folder import RunFolder
+    from rllib_ragen.starpo.checkpoint.save import load_learner_state
 
     newest = RunFolder.open(folder).newest_checkpoint()
     state = load_learner_state(newest.path)

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from rllib_ragen.faults.exits import ExitCode
+from rllib_ragen.faults.exit_codes import ExitCode
 from rllib_ragen.types import TokenRow
 from tests.faults.build import LEARNER, RUNNER, SMALL, AtIteration, Ended, kill, newest_is_sound, rows, run
 from tests.faults.conftest import Hurt
@@ -52,7 +52,7 @@ def test_SIGTERM_saves_and_exits_143(hurt: Hurt) -> None:
 
 
 def long_update() -> None:
-    from rllib_ragen.starpo import StarPO
+    from rllib_ragen.starpo.algorithm import StarPO
 
     update = StarPO._update
 
@@ -139,7 +139,7 @@ def test_a_ray_that_starts_too_slowly_is_started_again(tmp_path: Path) -> None:
 
 
 def poisoned_update() -> None:
-    from rllib_ragen.starpo import StarPO
+    from rllib_ragen.starpo.algorithm import StarPO
 
     update = StarPO._update
 
@@ -158,7 +158,7 @@ def test_N1_weights_that_are_not_finite_end_the_run_and_are_not_saved(hurt: Hurt
 
 
 def broken_environment() -> None:
-    from envs.text import TextEnv
+    from ragen_envs.text import TextEnv
 
     def broken(self: TextEnv, action: str) -> Any:
         raise RuntimeError("no such level")
@@ -176,7 +176,7 @@ def test_L1_an_environment_that_always_raises_ends_the_run(hurt: Hurt) -> None:
 def no_memory() -> None:
     import torch
 
-    from rllib_ragen.starpo import StarPO
+    from rllib_ragen.starpo.algorithm import StarPO
 
     update = StarPO._update
 

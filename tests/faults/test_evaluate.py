@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from rllib_ragen.faults.exits import ExitCode
+from rllib_ragen.faults.exit_codes import ExitCode
 from tests.faults.build import TOP
 
 _HUNG_ENGINE = """
@@ -17,7 +17,7 @@ from rllib_ragen.rollout.engines.hf import HFEngine
 HFEngine.poll = lambda self: time.sleep(600)
 """
 _BROKEN_ENVIRONMENT = """
-from envs.text import TextEnv
+from ragen_envs.text import TextEnv
 TextEnv.step = lambda self, action: {}["no such level"]
 """
 _EVALUATE = """

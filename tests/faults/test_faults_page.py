@@ -6,9 +6,9 @@ import ast
 import re
 from pathlib import Path
 
-from rllib_ragen.config import RunConfig
-from rllib_ragen.faults.exits import ExitCode
-from rllib_ragen.rollout.dispatch import Losses
+from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.faults.exit_codes import ExitCode
+from rllib_ragen.rollout.runner_pool import Losses
 from tests.faults.build import TOP
 
 PAGE = (TOP / "docs" / "faults.md").read_text(encoding="utf-8")

@@ -12,8 +12,8 @@ import psutil
 import pytest
 import ray
 
-from rllib_ragen.faults.exits import WorkersLost
-from rllib_ragen.starpo import StarPO
+from rllib_ragen.faults.exit_codes import WorkersLost
+from rllib_ragen.starpo.algorithm import StarPO
 from tests.faults.build import TOP
 from tests.starpo.build import digits_config
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rllib_ragen.faults.exits import ExitCode, exit_code_of
-from rllib_ragen.run import main
+from rllib_ragen.faults.exit_codes import ExitCode, exit_code_of
+from rllib_ragen.run.__main__ import main
 from tests.faults.build import SMALL, AtIteration, newest_is_sound
 from tests.faults.conftest import Hurt
 from tests.faults.test_driver import assert_told

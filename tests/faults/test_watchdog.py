@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 
-from rllib_ragen.faults.exits import ExitCode
+from rllib_ragen.faults.exit_codes import ExitCode
 from rllib_ragen.faults.watchdog import Watchdog, waiting
 from tests.faults.build import TOP
 
@@ -28,7 +28,7 @@ def test_L1_what_is_waited_for_is_said_again_and_again_until_it_moves() -> None:
 
 
 def test_work_that_beats_is_not_told() -> None:
-    from rllib_ragen.faults.pulse import beat
+    from rllib_ragen.faults.heartbeat import beat
 
     said: list[str] = []
     with Watchdog(said.append, report_after_s=0.5, hang_timeout_s=1), waiting("work"):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rllib_ragen.learner.frozen import score_rows
+from rllib_ragen.learner.frozen_logprobs import score_rows
 from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.types import FloatArray, TokenRow
 from tests.starpo.build import MODULE, digits_config, largest_difference, make_learner, random_rows, update, weights

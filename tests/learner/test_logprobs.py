@@ -9,8 +9,8 @@ import torch
 from transformers import AutoModelForCausalLM, Gemma2Config, GraniteConfig, LlamaConfig, PhiConfig, PreTrainedModel
 
 from benchmarks.learner_peak_memory import PeakMemory
-from rllib_ragen.models.head import Head, check_head
-from rllib_ragen.models.logprobs import token_scores
+from rllib_ragen.models.logit_head import Head, check_head
+from rllib_ragen.models.token_scores import token_scores
 
 HEADS = {
     "plain": Head(),

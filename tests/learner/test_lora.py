@@ -16,7 +16,7 @@ from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.models.llm_module import LLMRLModule, lm_weights
 from rllib_ragen.models.lora import add_adapters, from_peft_name, is_adapter, merged_state, to_peft_name
 from rllib_ragen.models.lora_settings import LoraSettings
-from rllib_ragen.models.wire import from_wire
+from rllib_ragen.models.weight_arrays import from_wire
 from tests.starpo.build import (
     MODULE,
     digits_config,

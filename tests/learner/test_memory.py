@@ -13,8 +13,8 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from benchmarks.learner_peak_memory import PeakMemory
 from rllib_ragen.learner.learner import StarPOLearner
-from rllib_ragen.models import logprobs
-from rllib_ragen.models.recompute import layers_to_recompute, recomputed_layers
+from rllib_ragen.models import token_scores
+from rllib_ragen.models.gradient_checkpointing import layers_to_recompute, recomputed_layers
 from tests.starpo.build import (
     MODULE,
     digits_config,
@@ -56,7 +56,7 @@ def test_L6_an_update_never_holds_its_tokens_times_the_vocabulary(
     whole, chunked = fresh(folder, kl_coeff=0.1), fresh(folder, kl_coeff=0.1)
     with PeakMemory() as whole_memory:
         update(whole, rows)
-    monkeypatch.setattr(logprobs, "CHUNK_ELEMENTS", 30 * vocabulary)
+    monkeypatch.setattr(token_scores, "CHUNK_ELEMENTS", 30 * vocabulary)
     with PeakMemory() as memory:
         update(chunked, rows)
     assert memory.largest < naive / 8 < naive <= whole_memory.largest

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from rllib_ragen.learner.calls import on_every_learner
 from rllib_ragen.learner.learner import StarPOLearner
+from rllib_ragen.learner.learner_calls import on_every_learner
 from rllib_ragen.learner.training_data import TokenTrainingData
-from rllib_ragen.models.sharding import own_part
-from rllib_ragen.models.wire import from_wire
+from rllib_ragen.models.fsdp import own_part
+from rllib_ragen.models.weight_arrays import from_wire
 from rllib_ragen.types import TokenRow
 from tests.starpo.build import MODULE, digits_config, largest_difference, make_learner, random_rows, update, weights
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from rllib_ragen.config_load import build_config
-from rllib_ragen.diagnostics.buckets import gradient_metric_names
-from rllib_ragen.diagnostics.probe import probe_metric_names
-from rllib_ragen.run_folder import RunFolder
-from rllib_ragen.run_log import RunLog
+from rllib_ragen.diagnostics.gradient_buckets import gradient_metric_names
+from rllib_ragen.diagnostics.information_probe import probe_metric_names
+from rllib_ragen.run.folder import RunFolder
+from rllib_ragen.run.log import RunLog
+from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.types import StopReason, Trajectory, Turn
 from tests.rollout.families import tokenizer_of
 

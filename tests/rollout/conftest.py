@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM, PreTrainedTokenizerBase
 
-from rllib_ragen.rollout.chat import ChatFormat
+from rllib_ragen.models.chat_format import ChatFormat
 from tests.rollout.build import make_model
 from tests.rollout.families import tokenizer_of
 

@@ -13,7 +13,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from envs.registry import make_text_env
+from ragen_envs.registry import make_text_env
 from rllib_ragen.models.tiny.tokenizer import train_tokenizer
 
 TEXTS = [

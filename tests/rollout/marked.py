@@ -7,7 +7,7 @@ from typing import Any
 
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
-from rllib_ragen.rollout.chat import ChatFormat
+from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.rollout.engines.base import Engine, EngineFailure
 from rllib_ragen.types import Sampled, Sampling
 

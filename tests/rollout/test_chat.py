@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from transformers import LlamaConfig, PreTrainedTokenizerFast
 
-from rllib_ragen.rollout.chat import ChatFormat
+from rllib_ragen.models.chat_format import ChatFormat
 from tests.rollout.families import NAMES, PLAIN, family, tokenizer_of
 
 USERS = ["Turn 1, 10 actions left\n#P_X#", "Reward 0.0\nTurn 2", "Turn 3: last one"]

@@ -11,12 +11,13 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from envs.registry import make_task
-from envs.text import TextEnv, TextLimits
-from rllib_ragen.rollout.chat import ChatFormat
-from rllib_ragen.rollout.collect import EpisodeSpec, collect, turn_seed
+from ragen_envs.registry import make_task
+from ragen_envs.text import TextEnv, TextLimits
+from rllib_ragen.models.chat_format import ChatFormat
+from rllib_ragen.rollout.collect import collect, turn_seed
 from rllib_ragen.rollout.engines.hf import HFEngine
 from rllib_ragen.rollout.env_pool import EnvPool
+from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.types import Sampling, StopReason, Trajectory
 from tests.rollout.build import make_model
 

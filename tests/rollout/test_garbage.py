@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rllib_ragen.rollout.chat import ChatFormat
+from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.rollout.engines.hf import HFEngine
 from rllib_ragen.types import StopReason
 from tests.rollout.build import make_model

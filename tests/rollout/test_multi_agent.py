@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from transformers import LlamaForCausalLM
 
-from envs.games import make_text_game
-from rllib_ragen.rollout.chat import ChatFormat
+from ragen_envs.games import make_text_game
+from rllib_ragen.models.chat_format import ChatFormat
+from rllib_ragen.rollout.collect_games import GameSpec, LineUpError, collect_games
 from rllib_ragen.rollout.engines.base import Engine
 from rllib_ragen.rollout.engines.hf import HFEngine
 from rllib_ragen.rollout.env_pool import EnvPool
-from rllib_ragen.rollout.game_env import GameMultiAgentEnv
-from rllib_ragen.rollout.multi_agent import GameSpec, LineUpError, collect_games
-from rllib_ragen.rollout.multi_agent_episodes import to_multi_agent_episode, to_trajectories
+from rllib_ragen.rollout.game_episodes import to_multi_agent_episode, to_trajectories
+from rllib_ragen.rollout.scripted_seats import GameMultiAgentEnv
 from rllib_ragen.types import Sampling, StopReason, Trajectory
 from tests.rollout.build import make_model, plain_copy, reply_logprobs
 from tests.rollout.marked import Marked, Step, Story, told

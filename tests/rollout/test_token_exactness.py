@@ -11,13 +11,14 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 import rllib_ragen.models.tiny
-from envs.registry import make_text_env
-from envs.text import TextEnv
-from rllib_ragen.rollout.chat import ChatFormat
-from rllib_ragen.rollout.collect import EpisodeSpec, collect
+from ragen_envs.registry import make_text_env
+from ragen_envs.text import TextEnv
+from rllib_ragen.models.chat_format import ChatFormat
+from rllib_ragen.rollout.collect import collect
 from rllib_ragen.rollout.context import Context
 from rllib_ragen.rollout.engines.base import EngineFailure
 from rllib_ragen.rollout.engines.hf import HFEngine
+from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.types import Sampled, Sampling, Trajectory
 from tests.rollout.build import make_model, plain_copy, reply_logprobs
 from tests.rollout.families import NAMES, tokenizer_of

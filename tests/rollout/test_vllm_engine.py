@@ -13,9 +13,9 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 import rllib_ragen.models.tiny
-from envs.registry import make_text_env
-from envs.text import TextEnv
-from rllib_ragen.models.channel import Sender, specs_of
+from ragen_envs.registry import make_text_env
+from ragen_envs.text import TextEnv
+from rllib_ragen.models.weight_channel import Sender, specs_of
 from rllib_ragen.rollout.engines.base import EngineDead, EngineFailure
 from rllib_ragen.rollout.statistics import rollout_statistics
 from rllib_ragen.types import Sampled, Sampling

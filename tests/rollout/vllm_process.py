@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from rllib_ragen.models.channel import Meeting, TensorSpec
-from rllib_ragen.rollout.chat import ChatFormat
-from rllib_ragen.rollout.collect import EpisodeSpec, collect
+from rllib_ragen.models.chat_format import ChatFormat
+from rllib_ragen.models.weight_channel import Meeting, TensorSpec
+from rllib_ragen.rollout.collect import collect
 from rllib_ragen.rollout.engines.base import EngineFailure
 from rllib_ragen.rollout.engines.vllm import VLLMEngine
+from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.types import Sampled, Sampling, Trajectory
 from tests.rollout.build import run_raw
 

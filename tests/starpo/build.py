@@ -14,7 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.learner.training_data import TokenTrainingData
-from rllib_ragen.starpo_config import StarPOConfig
+from rllib_ragen.starpo.config import StarPOConfig
 from rllib_ragen.types import FloatArray, TokenRow
 from tests.rollout.families import tokenizer_of
 from tests.starpo.digits import make_digits

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from envs.task import TextTask, read_options
-from envs.text import TextEnv, TextLimits
+from ragen_envs.task import TextTask, read_options
+from ragen_envs.text import TextEnv, TextLimits
 
 
 class DigitsTask(TextTask[str]):

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from rllib_ragen.config import RunConfig
-from rllib_ragen.starpo import StarPO
-from rllib_ragen.starpo_config import ATTRIBUTES, StarPOConfig
+from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.starpo.algorithm import StarPO
+from rllib_ragen.starpo.config import ATTRIBUTES, StarPOConfig
 from tests.starpo.build import digits_config, metrics_of
 
 

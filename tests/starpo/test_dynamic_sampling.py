@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rllib_ragen.credit.scores import reward_spreads
-from rllib_ragen.dynamic_sampling import sample_with_spread
+from rllib_ragen.credit.group_scores import reward_spreads
+from rllib_ragen.starpo.dynamic_sampling import sample_with_spread
 from rllib_ragen.types import StopReason, Trajectory
 from tests.credit.build import group_of, trajectory
 from tests.starpo.build import digits_config

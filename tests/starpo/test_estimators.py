@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from rllib_ragen.config import CreditSection
+from rllib_ragen.config.schema import CreditSection
 from rllib_ragen.credit.registry import estimator_names, make_estimator
-from rllib_ragen.starpo import StarPO
+from rllib_ragen.starpo.algorithm import StarPO
 from tests.starpo.build import digits_config, largest_difference, weights
 
 pytestmark = pytest.mark.usefixtures("local_ray")

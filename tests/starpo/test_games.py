@@ -10,9 +10,9 @@ import pytest
 import ray
 import torch
 
-from rllib_ragen.bad_input import ConfigError
-from rllib_ragen.starpo import StarPO
-from rllib_ragen.starpo_config import StarPOConfig
+from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.starpo.algorithm import StarPO
+from rllib_ragen.starpo.config import StarPOConfig
 from tests.starpo.build import largest_difference, metrics_of
 
 LEARNER = "default_policy"

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from rllib_ragen.learner.batching import pad_rows, plan_microbatches
 from rllib_ragen.learner.learner import StarPOLearner
+from rllib_ragen.learner.microbatches import pad_rows, plan_microbatches
 from rllib_ragen.types import TokenRow
 from tests.starpo.build import (
     MODULE,

@@ -18,17 +18,17 @@ from peft import PeftModel
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
-from rllib_ragen.bad_input import ConfigError
-from rllib_ragen.config import LearnerSection
-from rllib_ragen.config_load import build_config
-from rllib_ragen.display import Display
+from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.schema import LearnerSection
 from rllib_ragen.faults.interrupt import Interrupt
-from rllib_ragen.lora_checks import check_lora
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.models.lora import is_adapter
-from rllib_ragen.run_folder import RunFolder
-from rllib_ragen.starpo import StarPO
-from rllib_ragen.training import run_training
+from rllib_ragen.run.console import Display
+from rllib_ragen.run.folder import RunFolder
+from rllib_ragen.run.loop import run_training
+from rllib_ragen.starpo.algorithm import StarPO
+from rllib_ragen.starpo.checks.build_config import build_config
+from rllib_ragen.starpo.checks.lora import check_lora
 from tests.starpo.build import MODULE, digits_config, largest_difference, metrics_of, weights
 from tests.starpo.test_runners import runner_weights
 
@@ -270,7 +270,7 @@ def test_bad_settings_are_refused_in_one_sentence(model: Path, settings: dict[st
 
 def test_a_missing_peft_is_said_before_anything_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr("rllib_ragen.lora_checks.find_spec", lambda name: None if name == "peft" else find(name))
+    monkeypatch.setattr("rllib_ragen.starpo.checks.lora.find_spec", lambda name: None if name == "peft" else find(name))
     check_lora(LearnerSection(), TINY)
     with pytest.raises(ConfigError, match=r"needs the library peft: pip install 'rllib_ragen\[lora\]'"):
         check_lora(LearnerSection(lora_rank=2), TINY)

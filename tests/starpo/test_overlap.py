@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from rllib_ragen.background import Background
-from rllib_ragen.bad_input import ConfigError
-from rllib_ragen.starpo import StarPO
-from rllib_ragen.starpo_config import StarPOConfig
+from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.starpo.algorithm import StarPO
+from rllib_ragen.starpo.background import Background
+from rllib_ragen.starpo.config import StarPOConfig
 from tests.starpo.build import MODULE, digits_config, metrics_of
 
 pytestmark = pytest.mark.usefixtures("local_ray")

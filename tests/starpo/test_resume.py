@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rllib_ragen.config_load import flatten
+from rllib_ragen.config.load import flatten
 from rllib_ragen.credit.registry import estimator_names
-from rllib_ragen.starpo import StarPO
-from rllib_ragen.starpo_config import StarPOConfig
+from rllib_ragen.starpo.algorithm import StarPO
+from rllib_ragen.starpo.config import StarPOConfig
 from tests.starpo.build import digits_config
 
 pytestmark = pytest.mark.usefixtures("local_ray")

@@ -12,9 +12,9 @@ import ray
 import torch
 
 from rllib_ragen.learner.training_data import TokenTrainingData, balance
-from rllib_ragen.models.wire import from_wire
+from rllib_ragen.models.weight_arrays import from_wire
 from rllib_ragen.rollout.specs import training_specs
-from rllib_ragen.starpo import StarPO
+from rllib_ragen.starpo.algorithm import StarPO
 from tests.starpo.build import MODULE, digits_config, largest_difference, random_rows
 
 pytestmark = pytest.mark.usefixtures("local_ray")

@@ -12,7 +12,7 @@ import torch
 
 from rllib_ragen.rollout.episodes import to_episode, to_trajectory
 from rllib_ragen.rollout.specs import evaluation_specs, training_specs
-from rllib_ragen.starpo import StarPO
+from rllib_ragen.starpo.algorithm import StarPO
 from rllib_ragen.types import StopReason
 from tests.credit.build import trajectory
 from tests.starpo.build import digits_config, largest_difference, metrics_of, weights

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from ray import tune
 
-from rllib_ragen.checkpoint_facts import read_facts
-from rllib_ragen.starpo import StarPO
+from rllib_ragen.starpo.algorithm import StarPO
+from rllib_ragen.starpo.checkpoint.manifest import read_facts
 from tests.starpo.build import digits_config
 
 

@@ -11,11 +11,11 @@ import pytest
 import yaml
 from ray.tune.search.variant_generator import generate_variants
 
-from rllib_ragen.bad_input import ConfigError
-from rllib_ragen.config_load import read_yaml
-from rllib_ragen.run_folder import RunFolder
-from rllib_ragen.sweep.member import EXCHANGES_FILE, OWNER_FILE, _start, member_name, member_number
+from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.load import read_yaml
+from rllib_ragen.run.folder import RunFolder
 from rllib_ragen.sweep.population import _Inside, population_scheduler, population_space
+from rllib_ragen.sweep.population_member import EXCHANGES_FILE, OWNER_FILE, _start, member_name, member_number
 from rllib_ragen.sweep.spec import read_sweep
 from rllib_ragen.sweep.study import SweepStudy
 from rllib_ragen.sweep.trial import run_folder_of

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution
 
-from rllib_ragen.bad_input import ConfigError
-from rllib_ragen.config_load import merge, read_yaml
+from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.load import merge, read_yaml
 from rllib_ragen.sweep.spec import SMOKE, read_sweep, save_sweep
 
 SWEEPS = sorted((Path(__file__).parents[2] / "tune_configs" / "sweeps").glob("*.yaml"))

@@ -8,7 +8,7 @@ from typing import Any
 import optuna
 import pytest
 
-from rllib_ragen.bad_input import ConfigError
+from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.sweep.search import StudySearch
 from rllib_ragen.sweep.spec import SweepSpec, read_sweep
 from rllib_ragen.sweep.study import SweepStudy, result_of

@@ -18,7 +18,7 @@ import psutil
 import pytest
 import yaml
 
-from rllib_ragen.run import main as run
+from rllib_ragen.run.__main__ import main as run
 from rllib_ragen.sweep.__main__ import main as sweep
 
 TOP = Path(__file__).parents[2]

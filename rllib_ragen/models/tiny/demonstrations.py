@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 from transformers import PreTrainedTokenizerFast
 
-from envs import make_text_env
-from envs.seeds import Stream, block_of, generator
+from ragen_envs import make_text_env
+from ragen_envs.seeds import Stream, block_of, generator
+from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.models.tiny.teacher import Lesson, Message, demonstrate
 from rllib_ragen.models.tiny.tokenizer import TURN_END, TURN_START
-from rllib_ragen.rollout.chat import ChatFormat
+
 
 @dataclass(frozen=True)
 class Recipe:

@@ -24,14 +24,14 @@ from typing import Any
 
 import numpy as np
 
-from envs.cache import cache_folder
-from envs.games.env import TextGameEnv
-from envs.games.limits import GameLimits
-from envs.games.registry import make_text_game
-from envs.reply import format_reply
+from ragen_envs.cache import cache_folder
+from ragen_envs.games.env import TextGameEnv
+from ragen_envs.games.limits import GameLimits
+from ragen_envs.games.registry import make_text_game
+from ragen_envs.reply import format_reply
 from rllib_ragen.models.folder import GAME_MODEL_LENGTH
+from rllib_ragen.models.quiet_libraries import quieten
 from rllib_ragen.models.tiny.teacher import Message
-from rllib_ragen.quiet import quieten
 
 RECIPE_VERSION = 1
 """Part of every key: to be raised when the recipe changes or games are told otherwise; old models stay unused then."""
@@ -94,10 +94,10 @@ def make(out: Path, name: str, game: Mapping[str, Any], limits: GameLimits, num_
     """
     import torch
 
+    from rllib_ragen.models.chat_format import ChatFormat
     from rllib_ragen.models.tiny.demonstrations import as_text, encode
     from rllib_ragen.models.tiny.make import Phase, build_model, train
     from rllib_ragen.models.tiny.tokenizer import train_tokenizer
-    from rllib_ragen.rollout.chat import ChatFormat
 
     num_games = num_games or num_games_of(name)
     env = make_text_game(name, dict(game), {**asdict(limits), "prompt_style": "brief"})

@@ -12,18 +12,37 @@ from typing import Any
 
 import numpy as np
 
-from envs.bandit.env import BanditEnv
-from envs.countdown.env import CountdownEnv
-from envs.reply import format_reply
-from envs.sokoban.env import SokobanEnv
-from envs.sokoban.room import MOVES as SOKOBAN_MOVES
-from envs.sokoban.room import shift
-from envs.text import TextEnv
+from ragen_envs.bandit.env import BanditEnv
+from ragen_envs.countdown.env import CountdownEnv
+from ragen_envs.reply import format_reply
+from ragen_envs.sokoban.env import SokobanEnv
+from ragen_envs.sokoban.room import MOVES as SOKOBAN_MOVES
+from ragen_envs.sokoban.room import shift
+from ragen_envs.text import TextEnv
 
 _MAX_WANDERED_ACTIONS = 4
 _SYLLABLES = (
     *("ba", "can", "da", "el", "far", "gol", "ha", "in", "jo", "ket", "la", "mo", "no", "or", "pi", "qua", "ru", "sto"),
-    *("tra", "un", "ver", "wi", "ya", "zo", "ght", "dle", "ing", "mmo", "sh", "ch", "ck", "fi", "re", "wor", "st", "pl"),
+    *(
+        "tra",
+        "un",
+        "ver",
+        "wi",
+        "ya",
+        "zo",
+        "ght",
+        "dle",
+        "ing",
+        "mmo",
+        "sh",
+        "ch",
+        "ck",
+        "fi",
+        "re",
+        "wor",
+        "st",
+        "pl",
+    ),
 )
 
 

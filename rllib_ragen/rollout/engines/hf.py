@@ -14,14 +14,14 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from rllib_ragen.faults.pulse import beat
+from rllib_ragen.faults.heartbeat import beat
 from rllib_ragen.models.attention import ATTENTION, additive_mask
 from rllib_ragen.rollout.engines.base import BUSY, Engine, EngineFailure
 from rllib_ragen.rollout.engines.prefixes import share_prefixes
 from rllib_ragen.rollout.engines.ragged_cache import RaggedCache, Window
 from rllib_ragen.rollout.engines.requests import Request, Rows, sampling_tensors
 from rllib_ragen.rollout.engines.sampling import sample_tokens
-from rllib_ragen.rollout.engines.weights import WeightSpec
+from rllib_ragen.rollout.engines.weight_check import WeightSpec
 from rllib_ragen.types import Sampled, Sampling
 
 Result = tuple[int, Sampled | EngineFailure]

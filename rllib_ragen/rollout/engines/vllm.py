@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from rllib_ragen.faults.pulse import beat
-from rllib_ragen.models.channel import Meeting, TensorSpec
+from rllib_ragen.faults.heartbeat import beat
+from rllib_ragen.models.weight_channel import Meeting, TensorSpec
 from rllib_ragen.rollout.engines.base import BUSY, Engine, EngineDead, EngineFailure
-from rllib_ragen.rollout.engines.vllm_core import watch_core
-from rllib_ragen.rollout.engines.weights import WeightSpec
+from rllib_ragen.rollout.engines.vllm_core_watch import watch_core
+from rllib_ragen.rollout.engines.weight_check import WeightSpec
 from rllib_ragen.types import Sampled, Sampling
 
 if TYPE_CHECKING:

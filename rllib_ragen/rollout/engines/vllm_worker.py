@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from vllm.model_executor.layers.vocab_parallel_embedding import UnquantizedEmbeddingMethod
 
-from rllib_ragen.models.channel import Channel, Meeting, TensorSpec
+from rllib_ragen.models.weight_channel import Channel, Meeting, TensorSpec
 
 # vLLM's small-matrix kernels use AMX without asking the kernel for leave, which is an illegal instruction in bf16.
 if hasattr(torch.cpu, "_init_amx"):

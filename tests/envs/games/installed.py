@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from envs.games import game_names, make_game
+from ragen_envs.games import game_names, make_game
 
 SHORT: dict[str, dict[str, Any]] = {
     "chess": {"max_moves": 12},

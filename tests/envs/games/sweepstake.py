@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from envs.games import Outcome, TextGame
-from envs.splits import Split
+from ragen_envs.games import Outcome, TextGame
+from ragen_envs.splits import Split
 
 
 class Sweepstake(TextGame):

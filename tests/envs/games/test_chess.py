@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from envs.games import Outcome, make_game
-from envs.games.chess import Chess
-from envs.games.players import PLAYERS
-from envs.splits import Split
+from ragen_envs.games import Outcome, make_game
+from ragen_envs.games.chess import Chess
+from ragen_envs.games.players import PLAYERS
+from ragen_envs.splits import Split
 
 pytest.importorskip("chess", reason="NOT TESTED: chess is not installed (the extra 'games')")
 A, B = "player_0", "player_1"

@@ -10,12 +10,12 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from envs.games import TextGameEnv, make_text_game
-from envs.games.env import GameStep
-from envs.games.kuhn_poker import DEALS, KuhnPoker
-from envs.games.leduc_holdem import LeducHoldem
-from envs.games.limits import GameLimits
-from envs.reply import format_reply
+from ragen_envs.games import TextGameEnv, make_text_game
+from ragen_envs.games.env import GameStep
+from ragen_envs.games.kuhn_poker import DEALS, KuhnPoker
+from ragen_envs.games.leduc_holdem import LeducHoldem
+from ragen_envs.games.limits import GameLimits
+from ragen_envs.reply import format_reply
 from tests.envs.games.installed import installed_games
 from tests.envs.games.sweepstake import Sweepstake
 
@@ -277,7 +277,7 @@ def test_games_without_a_seed_follow_from_the_last_seed() -> None:
 
 def test_games_are_the_same_in_every_process() -> None:
     code = (
-        "from envs.games import make_text_game\n"
+        "from ragen_envs.games import make_text_game\n"
         f"for name in {installed_games()}:\n"
         "    env = make_text_game(name, {'opening_moves': 2} if name in ('tic_tac_toe', 'connect_four') else None)\n"
         "    for seed in range(5):\n"

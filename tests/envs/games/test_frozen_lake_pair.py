@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from envs.frozen_lake.lake import Lake
-from envs.games import Outcome, make_game
-from envs.games.frozen_lake_pair import FrozenLakePair
-from envs.games.players import PLAYERS, choose
-from envs.splits import Split
+from ragen_envs.frozen_lake.lake import Lake
+from ragen_envs.games import Outcome, make_game
+from ragen_envs.games.frozen_lake_pair import FrozenLakePair
+from ragen_envs.games.players import PLAYERS, choose
+from ragen_envs.splits import Split
 
 A, B = "player_0", "player_1"
 

@@ -10,13 +10,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from envs.games import TextGame, game_names, make_game, make_text_game
-from envs.games.baselines import BEST, MATCHES, compute_matches, game_baselines, settings_key, shipped_matches, table
-from envs.games.certify import CLAUSES
-from envs.games.exact import Result, best_reply, expected
-from envs.games.kuhn_poker import CARDS, KuhnPoker
-from envs.games.play import main
-from envs.games.players import (
+from ragen_envs.games import TextGame, game_names, make_game, make_text_game
+from ragen_envs.games.baselines import (
+    BEST,
+    MATCHES,
+    compute_matches,
+    game_baselines,
+    settings_key,
+    shipped_matches,
+    table,
+)
+from ragen_envs.games.certify import CLAUSES
+from ragen_envs.games.exact import Result, best_reply, expected
+from ragen_envs.games.kuhn_poker import CARDS, KuhnPoker
+from ragen_envs.games.play import main
+from ragen_envs.games.players import (
     _ORDERS,
     PLAYERS,
     Chances,
@@ -27,8 +35,8 @@ from envs.games.players import (
     tit_for_tat,
     uniform,
 )
-from envs.reply import format_reply
-from envs.splits import Split
+from ragen_envs.reply import format_reply
+from ragen_envs.splits import Split
 from tests.envs.games.installed import installed_games
 
 A, B = "player_0", "player_1"

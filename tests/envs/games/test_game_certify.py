@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from envs.certify import CertificationError
-from envs.games import Outcome, TextGame, TextGameEnv, make_text_game
-from envs.games.certify import CLAUSES, check_text_game, main
-from envs.games.kuhn_poker import KuhnPoker
-from envs.games.rock_paper_scissors import RockPaperScissors
-from envs.games.tic_tac_toe import TicTacToe
-from envs.splits import Split
+from ragen_envs.certify import CertificationError
+from ragen_envs.games import Outcome, TextGame, TextGameEnv, make_text_game
+from ragen_envs.games.certify import CLAUSES, check_text_game, main
+from ragen_envs.games.kuhn_poker import KuhnPoker
+from ragen_envs.games.rock_paper_scissors import RockPaperScissors
+from ragen_envs.games.tic_tac_toe import TicTacToe
+from ragen_envs.splits import Split
 from tests.envs.games.installed import SHORT, installed_games
 from tests.envs.games.sweepstake import Sweepstake
 

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from envs.games import Outcome, TextGame, make_game, make_text_game
-from envs.games.bargaining import Bargaining
-from envs.games.certify import CLAUSES, check_text_game, play_randomly
-from envs.games.hanabi import Hanabi
-from envs.games.leduc_holdem import LeducHoldem
-from envs.games.negotiation import Negotiation
-from envs.games.open_spiel import OpenSpielGame
-from envs.games.players import PLAYERS, choose
-from envs.splits import Split
+from ragen_envs.games import Outcome, TextGame, make_game, make_text_game
+from ragen_envs.games.bargaining import Bargaining
+from ragen_envs.games.certify import CLAUSES, check_text_game, play_randomly
+from ragen_envs.games.hanabi import Hanabi
+from ragen_envs.games.leduc_holdem import LeducHoldem
+from ragen_envs.games.negotiation import Negotiation
+from ragen_envs.games.open_spiel import OpenSpielGame
+from ragen_envs.games.players import PLAYERS, choose
+from ragen_envs.splits import Split
 
 pyspiel = pytest.importorskip("pyspiel", reason="NOT TESTED: open-spiel is not installed (the extra 'games')")
 A, B = "player_0", "player_1"
@@ -142,7 +142,7 @@ def test_bad_settings_are_refused(name: str, settings: dict[str, Any], message: 
 def test_a_missing_package_is_named_with_its_extra() -> None:
     code = (
         "import sys; sys.modules['pyspiel'] = sys.modules['chess'] = None\n"
-        "from envs.games import game_names, make_game\n"
+        "from ragen_envs.games import game_names, make_game\n"
         "for name in game_names():\n"
         "    try: make_game(name)\n"
         "    except ValueError as error: print(error)\n"

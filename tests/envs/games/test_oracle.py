@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from envs.games import TextGame, make_game
-from envs.games.baselines import BEST, game_baselines
-from envs.games.exact import best_reply, expected
-from envs.games.kuhn_poker import CARDS, KuhnPoker
-from envs.games.leduc_holdem import LeducHoldem
-from envs.games.players import kuhn_equilibrium, uniform
-from envs.splits import Split
+from ragen_envs.games import TextGame, make_game
+from ragen_envs.games.baselines import BEST, game_baselines
+from ragen_envs.games.exact import best_reply, expected
+from ragen_envs.games.kuhn_poker import CARDS, KuhnPoker
+from ragen_envs.games.leduc_holdem import LeducHoldem
+from ragen_envs.games.players import kuhn_equilibrium, uniform
+from ragen_envs.splits import Split
 
 A, B = "player_0", "player_1"
 

@@ -9,9 +9,9 @@ import pytest
 from pettingzoo.test import api_test, parallel_api_test, seed_test
 from pettingzoo.test.seed_test import parallel_seed_test
 
-from envs.games import TextGameEnv, make_text_game
-from envs.games.pettingzoo import to_aec, to_parallel
-from envs.reply import format_reply
+from ragen_envs.games import TextGameEnv, make_text_game
+from ragen_envs.games.pettingzoo import to_aec, to_parallel
+from ragen_envs.reply import format_reply
 from tests.envs.games.installed import SHORT, installed_games
 from tests.envs.games.sweepstake import Sweepstake
 

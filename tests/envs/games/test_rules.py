@@ -5,10 +5,10 @@ from __future__ import annotations
 import gymnasium as gym
 import pytest
 
-from envs.games import Outcome, TextGame, make_game
-from envs.games.kuhn_poker import DEALS, KuhnPoker
-from envs.games.leduc_holdem import LeducHoldem
-from envs.splits import Split
+from ragen_envs.games import Outcome, TextGame, make_game
+from ragen_envs.games.kuhn_poker import DEALS, KuhnPoker
+from ragen_envs.games.leduc_holdem import LeducHoldem
+from ragen_envs.splits import Split
 
 A, B = "player_0", "player_1"
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from rllib_ragen.config import LearnerSection
-from rllib_ragen.learner.batching import MicroBatch
+from rllib_ragen.config.schema import LearnerSection
 from rllib_ragen.learner.losses.aggregate import row_scales
+from rllib_ragen.learner.microbatches import MicroBatch
 from rllib_ragen.learner.objective import objective
 from rllib_ragen.models.llm_module import TokenOutputs
 

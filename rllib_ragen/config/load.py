@@ -1,0 +1,156 @@
+"""Reads a run's config: defaults < environment's preset or YAML file < algorithm's < flags < `--set a.b=c`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from rllib_ragen.config.errors import ConfigError, nearest
+from rllib_ragen.config.messages import sentence
+from rllib_ragen.config.presets import algorithm_file, algorithm_names, env_file, game_defaults
+from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.config.task_names import game_name, task_name
+
+Tree = dict[str, Any]
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML's safe subset, with YAML 1.2's numbers (`1e-4` is one) and without duplicate keys."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        twice = [key for key in keys if keys.count(key) > 1]
+        if twice:
+            raise yaml.constructor.ConstructorError(None, None, f"the key {twice[0]!r} is given twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)[eE][-+]?\d+$"),
+    list("-+.0123456789"),
+)
+
+
+def parse_config(*layers: Mapping[str, Any]) -> RunConfig:
+    """The config of `layers`, nested mappings of which later ones win key by key; whether keys fit is not checked.
+
+    Raises:
+        ConfigError: an unknown key, or a value out of range.
+    """
+    try:
+        return RunConfig.model_validate(merge(*layers))
+    except ValidationError as error:
+        raise ConfigError(sentence(error)) from None
+
+
+def merge(*layers: Mapping[str, Any]) -> Tree:
+    """One nested mapping of several; the inputs stay as they are."""
+    merged: Tree = {}
+    for layer in layers:
+        for key, value in layer.items():
+            both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+            merged[key] = merge(merged[key], value) if both else value
+    return merged
+
+
+def read_yaml(path: Path) -> Tree:
+    """The mapping that a YAML file holds; an empty file holds none.
+
+    Raises:
+        ConfigError: no such file, not YAML, or no mapping.
+    """
+    try:
+        tree = _parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"config file {path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"config file {path} is not YAML: {_one_line(error)}") from None
+    if tree is None:
+        return {}
+    if not isinstance(tree, dict):
+        raise ConfigError(f"config file {path} must hold a mapping of keys to values, not {tree!r}")
+    return tree
+
+
+def preset(env_name: str) -> Tree:
+    """The settings that ship for an environment (tune_configs/<name>.yaml).
+
+    Of a game: tune_configs/games/defaults.yaml, and over them the game's own (tune_configs/games/<name>.yaml).
+
+    Raises:
+        ConfigError: unknown environment.
+    """
+    try:
+        name = task_name(env_name)
+    except ValueError as error:
+        raise ConfigError(f"env.name: {error}") from None
+    files = [env_file(name)] if game_name(name) is None else [game_defaults(), env_file(f"games/{name}")]
+    return merge({"env": {"name": name}}, *(_parse(f.read_text(encoding="utf-8")) for f in files if f.is_file()))
+
+
+def algorithm_preset(name: str) -> Tree:
+    """What an algorithm sets beside its environment (tune_configs/algorithms/<name>.yaml).
+
+    Raises:
+        ConfigError: unknown algorithm.
+    """
+    if name not in algorithm_names():
+        raise ConfigError(f"--algorithm: unknown {name!r}; {nearest(name, algorithm_names())}")
+    tree = _parse(algorithm_file(name).read_text(encoding="utf-8"))
+    assert isinstance(tree, dict)
+    return tree
+
+
+def parse_assignments(assignments: Sequence[str]) -> Tree:
+    """`["learner.lr=1e-4"]` → `{"learner": {"lr": 1e-4}}`; values are YAML, later ones win.
+
+    Raises:
+        ConfigError: no `=`, an empty key, or a value that is not YAML.
+    """
+    tree: Tree = {}
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        if not equals or not all(key.split(".")):
+            raise ConfigError(f"--set {assignment}: must be key=value, as in learner.lr=1e-4")
+        try:
+            tree = merge(tree, nest(key, _parse(text)))
+        except yaml.YAMLError as error:
+            raise ConfigError(f"--set {assignment}: the value is not YAML: {_one_line(error)}") from None
+    return tree
+
+
+def nest(key: str, value: Any) -> Tree:
+    """`("a.b", 1)` → `{"a": {"b": 1}}`."""
+    *sections, last = key.split(".")
+    tree: Tree = {last: value}
+    for section in reversed(sections):
+        tree = {section: tree}
+    return tree
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> Tree:
+    """`{"a": {"b": 1}}` → `{"a.b": 1}`; empty mappings are values."""
+    flat: Tree = {}
+    for key, value in tree.items():
+        inner = isinstance(value, Mapping) and value
+        flat.update(flatten(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value})
+    return flat
+
+
+def save_config(config: RunConfig, path: Path) -> None:
+    """Writes the resolved config as YAML that `--config` reads."""
+    path.write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False), encoding="utf-8")
+
+
+def _parse(text: str) -> Any:
+    return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

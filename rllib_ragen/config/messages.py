@@ -1,0 +1,71 @@
+"""pydantic's errors as one sentence: the key, the value, what is allowed."""
+
+from __future__ import annotations
+
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from rllib_ragen.config.errors import nearest
+from rllib_ragen.config.schema import RunConfig
+
+_KINDS: dict[Any, str] = {int: "an integer", float: "a number", str: "a text", bool: "true or false"}
+_BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+
+
+def sentence(error: ValidationError, schema: type[BaseModel] = RunConfig) -> str:
+    """The first fault of `error`, which `schema` raised, with the number of further ones."""
+    faults = error.errors()
+    text = _fault(tuple(str(part) for part in faults[0]["loc"]), faults[0]["type"], faults[0]["input"], schema)
+    return text + (f" (and {len(faults) - 1} more)" if len(faults) > 1 else "")
+
+
+def _fault(path: tuple[str, ...], kind: str, value: Any, section: type[BaseModel]) -> str:
+    for depth, part in enumerate(path, start=1):
+        field = section.model_fields.get(part)
+        if kind == "extra_forbidden" and depth == len(path):
+            return f"{'.'.join(path)}: unknown key; {nearest(part, list(section.model_fields))}"
+        if field is None:
+            break
+        if not is_section(field.annotation):
+            return f"{'.'.join(path[:depth])}: must be {allowed(field)}, got {value!r}"
+        assert isinstance(field.annotation, type)
+        section = field.annotation
+    names = ", ".join(section.model_fields)
+    return f"{'.'.join(path) or 'config'}: must be a section with some of the keys {names}, got {value!r}"
+
+
+def is_section(annotation: Any) -> bool:
+    """Whether a field is a section of its own."""
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def allowed(field: FieldInfo) -> str:
+    """What a field takes, in words: `an integer ≥ 1`, `one of hf, vllm`."""
+    bounds = [
+        f"{sign} {limit:g}"
+        for name, sign in _BOUNDS.items()
+        for limit in [next((getattr(m, name) for m in field.metadata if hasattr(m, name)), None)]
+        if limit is not None
+    ]
+    if any(getattr(m, "pattern", None) for m in field.metadata):
+        bounds.append("of letters, digits and . _ -")
+    kind, *null = _kind(field.annotation).partition(", or null")
+    return " ".join([kind, " and ".join(bounds)]).strip() + null[0]
+
+
+def _kind(annotation: Any) -> str:
+    if get_origin(annotation) is Literal:
+        return f"one of {', '.join(str(choice) for choice in get_args(annotation))}"
+    if isinstance(annotation, UnionType) or get_origin(annotation) is Union:
+        kinds = [_kind(choice) for choice in get_args(annotation) if choice is not NoneType]
+        return " or ".join(kinds) + (", or null" if NoneType in get_args(annotation) else "")
+    if get_origin(annotation) is tuple:
+        return f"a list of {len(get_args(annotation))} numbers"
+    if get_origin(annotation) is list:
+        return f"a list, each {_kind(get_args(annotation)[0])}"
+    if get_origin(annotation) is dict:
+        return "a mapping of names to values"
+    return _KINDS.get(annotation, "a text")

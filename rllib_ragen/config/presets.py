@@ -1,0 +1,30 @@
+"""The settings that ship as YAML: tune_configs/<environment>.yaml and tune_configs/algorithms/<algorithm>.yaml."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).parents[1]
+SETTINGS = next(place / "tune_configs" for place in (_PACKAGE, _PACKAGE.parent) if (place / "tune_configs").is_dir())
+"""Folder of the shipped settings: inside the installed package, in a checkout beside it."""
+_ALGORITHMS = SETTINGS / "algorithms"
+
+
+def algorithm_names() -> list[str]:
+    """Allowed values of `--algorithm`, sorted."""
+    return sorted(file.stem for file in _ALGORITHMS.glob("*.yaml"))
+
+
+def algorithm_file(name: str) -> Path:
+    """The settings of an algorithm of `algorithm_names`."""
+    return _ALGORITHMS / f"{name}.yaml"
+
+
+def env_file(name: str) -> Path:
+    """The settings of an environment, by its short name; the file need not exist."""
+    return SETTINGS / f"{name}.yaml"
+
+
+def game_defaults() -> Path:
+    """What the settings of every game begin with."""
+    return SETTINGS / "games" / "defaults.yaml"

@@ -1,0 +1,337 @@
+"""The one schema of a run, for YAML, command line and Python. Strict: unknown keys are errors.
+
+Each key's own range is here; what keys must say together is in config_checks.py, reading them in config_load.py.
+Imports neither Ray nor torch, so that `--help` and bad input are answered at once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+from ragen_envs.games.limits import GameLimits
+from ragen_envs.text import PromptStyle, TextLimits
+from rllib_ragen.config.task_names import game_name
+
+EMBEDDED_MODEL = "tiny"
+"""`model.path` of the model that ships with the package."""
+
+
+class Section(BaseModel):
+    """Base of every section: unknown keys refused, assignments validated, numbers finite."""
+
+    model_config = ConfigDict(extra="forbid", validate_assignment=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_bool_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """pydantic takes `yes` for 1; a config that says so is a mistake."""
+        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation is not bool:
+            raise ValueError("true or false, where something else is wanted")
+        return value
+
+
+class EnvSection(Section):
+    """Which task, and how it is told."""
+
+    name: str = Field("sokoban", description="environment name or Gymnasium id")
+    task: dict[str, Any] = Field(default_factory=dict, description="settings of the task environment")
+    max_turns: int = Field(5, ge=1, description="turns an episode may take; in a game, replies of each seat")
+    max_actions_per_turn: int = Field(5, ge=1, description="actions of one reply that are run")
+    max_actions: int = Field(10, ge=1, description="actions an episode may take")
+    format_penalty: float = Field(-0.1, le=0, description="added to the reward of a turn with no valid action")
+    think: bool = Field(True, description="replies hold a <think> part")
+    prompt_style: Literal["auto", "full", "brief"] = Field(
+        "auto", description="full tells rules and format; brief only the state; auto: brief for the embedded model"
+    )
+
+    @field_validator("name")
+    @classmethod
+    def _one_name_per_game(cls, name: str) -> str:
+        return game_name(name) or name
+
+
+class MultiAgentSection(Section):
+    """Who plays whom in a game for several seats, and what an illegal move costs (docs/games.md)."""
+
+    mode: Literal["self_play", "per_role", "league", "against"] | None = Field(
+        None, description="who sits at a game's seats; null: self_play in a game, and nothing elsewhere"
+    )
+    opponent: str = Field("uniform", description="scripted player at the other seats (against)")
+    league_size: int = Field(4, ge=1, description="earlier copies of the policy that are kept as opponents (league)")
+    league_win_rate: float | None = Field(
+        0.6, gt=0, le=1, description="score against the league from which the policy joins it; null: none is enough"
+    )
+    league_interval: int = Field(0, ge=0, description="iterations after which it joins in any case; 0: never")
+    illegal_move: Literal["penalty", "retry", "forfeit"] = Field(
+        "penalty", description="what a reply brings that names no legal action"
+    )
+    max_retries: int = Field(2, ge=0, description="how often in a row a seat is asked again (retry)")
+    list_actions: bool = Field(True, description="prompts list the legal actions")
+
+
+class ModelSection(Section):
+    """Which policy."""
+
+    path: str = Field(
+        EMBEDDED_MODEL, description="`tiny` (embedded) or a folder with a transformers model and its tokenizer"
+    )
+    dtype: Literal["float32", "bfloat16"] = Field("float32", description="type of weights and activations")
+
+
+class RolloutSection(Section):
+    """How trajectories are sampled."""
+
+    engine: Literal["auto", "hf", "vllm"] = Field("auto", description="who generates; auto says which and why")
+    num_env_runners: int = Field(0, ge=0, description="actors that sample; 0: in the driver's process (hf only)")
+    num_gpus_per_env_runner: float = Field(0, ge=0, description="GPUs of one runner (tensor parallel when > 1)")
+    num_groups: int = Field(32, ge=1, description="task instances per iteration (P)")
+    group_size: int = Field(4, ge=1, description="trajectories per instance (G)")
+    max_reply_tokens: int = Field(72, ge=1, description="tokens a reply may take")
+    max_context_tokens: int = Field(1024, ge=8, description="tokens a trajectory may take; at most the model's length")
+    max_concurrent: int = Field(128, ge=1, description="episodes in flight per runner")
+    temperature: float = Field(1.0, gt=0, description="sampling temperature in training")
+    top_p: float = Field(1.0, gt=0, le=1, description="nucleus; below 1 the ratio is biased: refused in training")
+    top_k: int = Field(0, ge=0, description="0: whole vocabulary")
+    overlap: Literal["off", "one_step_off"] = Field(
+        "off", description="one_step_off: sample the next batch while this one is learnt from (needs env runners)"
+    )
+    env_timeout_s: float = Field(60.0, gt=0, description="a step that takes longer ends its episode as env_error")
+    timeout_s: float = Field(3600.0, gt=0, description="longest wait for one batch of rollouts")
+
+
+class VLLMSection(Section):
+    """How vLLM uses its device."""
+
+    kv_cache_gib: float | None = Field(
+        None, gt=0, description="KV cache; null: on a CPU what max_concurrent needs (at most 2), on a GPU what is left"
+    )
+    gpu_memory_utilization: float = Field(0.9, gt=0, le=1, description="share of a GPU for weights and KV cache")
+    enforce_eager: bool | None = Field(None, description="no graphs; null: true on a CPU, false on a GPU")
+    separate_process: bool = Field(False, description="engine core in a process beside the env runner's")
+    sleep: bool = Field(False, description="give the GPU's memory back while the learner works on it")
+    weight_transfer: Literal["object_store", "broadcast", "adapters"] = Field(
+        "object_store",
+        description="how new weights reach engines; broadcast: a process group, NCCL between GPUs; adapters: LoRA's"
+        " alone, merged where the engine is",
+    )
+
+
+class CreditSection(Section):
+    """Raw rewards → filtered groups → advantages per token."""
+
+    estimator: str = Field("rloo", description="advantage estimator")
+    normalize: Literal["none", "batch"] = Field(
+        "batch", description="batch: divide advantages by their std over the batch's trained tokens"
+    )
+    gamma: float = Field(1.0, ge=0, le=1, description="discount per token (gae, bi_level_gae, reinforce++)")
+    role_decay: float = Field(0.95, ge=0, lt=1, description="memory of the baselines of roles (rae)")
+    lam: float = Field(1.0, ge=0, le=1, description="GAE lambda (gae, bi_level_gae)")
+    turn_gamma: float = Field(0.95, ge=0, le=1, description="discount per turn (bi_level_gae, gigpo, turn_grpo)")
+    turn_weight: float = Field(1.0, ge=0, description="turn's advantage beside its episode's (gigpo, turn_grpo)")
+    turn_rewards: bool = Field(
+        True, description="gae, bi_level_gae, reinforce++: rewards on their own turn's last token, else all on the last"
+    )
+    reward_norm: Literal["none", "mean", "mean_std", "asym_clip"] = Field(
+        "none", description="how returns are normalised before the estimator; filters read raw ones"
+    )
+    reward_grouping: Literal["group", "inductive", "batch"] = Field(
+        "group", description="whose statistics reward_norm uses; inductive: all of a role's trajectories"
+    )
+    overlong_cache: int | None = Field(
+        None, ge=1, description="last tokens of a reply's limit that cost, up to 1 where it is cut off; null: free"
+    )
+    filter: Literal["none", "top_p", "top_p_softmax", "top_k", "top_k_abs", "min_p"] = Field(
+        "none", description="which groups are learnt from"
+    )
+    filter_value: float = Field(0.9, gt=0, description="v of the filter: a share, with top_k_abs a number of groups")
+    filter_metric: Literal[
+        "reward_std", "reward_variance", "reward", "reward_sum", "entropy", "entropy_variance", "length"
+    ] = Field("reward_std", description="score of a group")
+    filter_direction: Literal["largest", "smallest"] = Field("largest", description="which scores are kept first")
+    filter_zero_spread: bool = Field(False, description="filters may keep groups whose returns are all equal")
+    group_weighting: Literal["none", "spread"] = Field(
+        "none", description="spread: policy loss times the group's reward std, relative to the largest"
+    )
+    loss_scaling: Literal["none", "linear", "sqrt"] = Field(
+        "none", description="policy loss times the kept share of the groups, or its root"
+    )
+    dynamic_sampling_rounds: int = Field(
+        0, ge=0, description="rounds that replace groups without reward spread by further ones (dapo); 0: off"
+    )
+    max_empty_updates: int = Field(5, ge=1, description="stop after so many filtered-out batches in a row")
+
+
+class LearnerSection(Section):
+    """How weights are updated."""
+
+    num_learners: int = Field(0, ge=0, description="learner actors; 0: in the driver's process")
+    num_gpus_per_learner: float = Field(0, ge=0, description="GPUs of one learner")
+    sharding: Literal["ddp", "fsdp2"] = Field(
+        "ddp", description="several learners: each has all weights (ddp), or a part of them and of Adam's state (fsdp2)"
+    )
+    lr: float = Field(1e-4, gt=0, description="actor learning rate (a tiny model wants 1e-4, 0.5B-7B models 1e-6)")
+    critic_lr: float = Field(1e-3, gt=0, description="value-head learning rate")
+    betas: tuple[float, float] = Field((0.9, 0.999), description="Adam's betas")
+    adam_eps: float = Field(1e-8, gt=0, description="Adam's epsilon")
+    weight_decay: float = Field(0.01, ge=0, description="AdamW weight decay")
+    grad_clip: float = Field(1.0, gt=0, description="global gradient norm")
+    num_minibatches: int = Field(1, ge=1, description="optimiser steps per epoch, counted in trajectories")
+    num_epochs: int = Field(1, ge=1, description="passes over a batch")
+    torch_threads: int | None = Field(
+        None, ge=1, description="torch threads of each process; null: 1 in actors, one per core in the driver"
+    )
+    lora_rank: int | None = Field(
+        None, ge=1, description="train low-rank adapters of this rank instead of all weights (needs peft); null: off"
+    )
+    lora_alpha: float | None = Field(None, gt=0, description="adapters count lora_alpha/lora_rank times; null: twice")
+    lora_targets: list[str] | None = Field(
+        None, description="names of the linear layers that get adapters; null: all but the head"
+    )
+    microbatch_tokens: int = Field(8192, ge=1, description="padded tokens of one forward pass")
+    gradient_checkpointing: bool = Field(False, description="layers computed again in backward: less memory, slower")
+    lr_schedule: Literal["constant", "linear", "cosine"] = Field(
+        "constant", description="of both learning rates after warm-up; the falling ones reach 0"
+    )
+    warmup_iterations: int = Field(0, ge=0, description="updates over which the learning rates rise")
+    decay_iterations: int | None = Field(
+        None, ge=1, description="update at which a falling schedule is at 0; null: `iterations`"
+    )
+    max_skipped_steps: int = Field(5, ge=1, description="stop after so many non-finite gradients in a row")
+    loss: Literal["token", "sequence"] = Field(
+        "token", description="ratio of each token (PPO), or of its whole trajectory (GSPO: wants clips near 3e-4)"
+    )
+    tis_cap: float | None = Field(
+        None, gt=0, description="truncated importance sampling: cap of learner's/sampler's probability; null: off"
+    )
+    clip_low: float = Field(0.2, ge=0, lt=1, description="lower clip of the ratio")
+    clip_high: float = Field(0.28, ge=0, description="upper clip of the ratio")
+    clip_dual: float | None = Field(3.0, gt=1, description="dual clip for negative advantages; null: off")
+    aggregation: Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm"] = Field(
+        "token-mean", description="how per-token losses become one number"
+    )
+    norm_tokens: int | None = Field(
+        None, ge=1, description="divisor of seq-mean-token-sum-norm; null: rollout.max_context_tokens"
+    )
+    entropy_coeff: float = Field(0.001, ge=0, description="entropy bonus")
+    kl_coeff: float = Field(0.0, ge=0, description="pull towards the model that the run started from; 0: not loaded")
+    kl_estimator: Literal["k1", "k2", "k3"] = Field("k3", description="estimator of that divergence")
+    kl_in: Literal["loss", "reward"] = Field("loss", description="whether it is a term of the loss or a turn's cost")
+    value_coeff: float = Field(0.5, ge=0, description="weight of the value loss (gae)")
+    value_clip: float = Field(0.5, gt=0, description="clip range of the value loss")
+
+
+class EvalSection(Section):
+    """Validation and test on instances that are never trained on."""
+
+    interval: int = Field(20, ge=0, description="iterations between validations; 0: none")
+    num_instances: int = Field(128, ge=1, description="validation instances")
+    num_test_instances: int = Field(256, ge=0, description="test instances before and after the run; 0: no test")
+
+
+class DiagnosticsSection(Section):
+    """How often, and how closely, it is measured what reasoning depends on (docs/diagnostics.md)."""
+
+    interval: int = Field(5, ge=0, description="iterations between measurements of entropy and information; 0: none")
+    num_prompts: int = Field(32, ge=2, description="thoughts of one measurement, each scored after every prompt")
+    gradients_interval: int = Field(
+        0, ge=0, description="iterations between measurements of gradients by reward spread; 0: none"
+    )
+    high_entropy: float = Field(0.1, ge=0, description="nats per token from which H(Z|X) counts as high")
+    high_information: float = Field(0.5, ge=0, le=1, description="share of H(X) from which I(X;Z) counts as high")
+
+
+class FaultSection(Section):
+    """When something that does not come back is told, replaced or given up (docs/faults.md)."""
+
+    report_after_s: float = Field(60.0, gt=0, description="seconds without progress after which a run says why")
+    hang_timeout_s: float = Field(
+        1800.0, gt=0, description="seconds without progress after which a runner is replaced, or the run stops"
+    )
+    max_runner_gib: float | None = Field(
+        None, gt=0, description="resident memory from which an env runner is restarted after its batch; null: never"
+    )
+
+
+AlarmMode = Literal["off", "warn", "stop"]
+
+
+class AlarmsSection(Section):
+    """What an alarm does: nothing, warn, or warn and end the run (docs/diagnostics.md says when each fires)."""
+
+    reward_std_collapse: AlarmMode = Field("warn", description="members of a group are all rewarded alike")
+    entropy_collapse: AlarmMode = Field("warn", description="the policy hardly samples any more")
+    gradient_spike: AlarmMode = Field("warn", description="a gradient norm far out of its recent range")
+    reward_cliff: AlarmMode = Field("warn", description="the return has fallen far below its best")
+    validation_failure: AlarmMode = Field("warn", description="validation after validation without success")
+    empty_filter: AlarmMode = Field("warn", description="batch after batch has nothing to learn from")
+    non_finite: AlarmMode = Field("warn", description="a loss, an entropy or a gradient is no finite number")
+    format_hacking: AlarmMode = Field("warn", description="well-formed replies whose thought is empty")
+    repetition: AlarmMode = Field("warn", description="replies say the same over and over")
+    length_blowup: AlarmMode = Field("warn", description="replies have become much longer")
+    sampler_gap: AlarmMode = Field("warn", description="sampler and learner disagree about log-probs")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _yaml_off(cls, value: Any) -> Any:
+        """YAML reads a bare `off` as false."""
+        return "off" if value is False else value
+
+
+class RunConfig(Section):
+    """Everything that makes a run what it is."""
+
+    env: EnvSection = Field(default_factory=EnvSection)
+    model: ModelSection = Field(default_factory=ModelSection)
+    multi_agent: MultiAgentSection = Field(default_factory=MultiAgentSection)
+    rollout: RolloutSection = Field(default_factory=RolloutSection)
+    vllm: VLLMSection = Field(default_factory=VLLMSection)
+    credit: CreditSection = Field(default_factory=CreditSection)
+    learner: LearnerSection = Field(default_factory=LearnerSection)
+    eval: EvalSection = Field(default_factory=EvalSection)
+    diagnostics: DiagnosticsSection = Field(default_factory=DiagnosticsSection)
+    alarms: AlarmsSection = Field(default_factory=AlarmsSection)
+    fault: FaultSection = Field(default_factory=FaultSection)
+    seed: int = Field(0, ge=0, description="run seed: everything random follows from it")
+    iterations: int = Field(80, ge=1, description="updates of the policy")
+    time_limit_s: float | None = Field(None, gt=0, description="stop (and save) after so many seconds of training")
+    token_limit: int | None = Field(
+        None, ge=1, description="stop (and save) after so many reply tokens sampled for training"
+    )
+    checkpoint_interval: int = Field(20, ge=0, description="iterations between checkpoints; 0: only at the end")
+    keep_checkpoints: int = Field(3, ge=0, description="newest checkpoints that are kept; 0: all")
+    results_dir: Path = Field(Path("results"), description="where run folders go")
+    name: str | None = Field(None, pattern=r"^\w[\w.-]*$", description="run folder's name; null: env, date and seed")
+
+    def text_limits(self) -> TextLimits:
+        """How episodes are cut and told, with prompt_style `auto` decided: brief for the embedded model, else full."""
+        env = self.env
+        return TextLimits(
+            max_turns=env.max_turns,
+            max_actions_per_turn=env.max_actions_per_turn,
+            max_actions=env.max_actions,
+            format_penalty=env.format_penalty,
+            think=env.think,
+            prompt_style=self.prompt_style,
+        )
+
+    def game_limits(self) -> GameLimits:
+        """The same of a game; `env.format_penalty` is what an illegal move costs."""
+        return GameLimits(
+            illegal_move=self.multi_agent.illegal_move,
+            illegal_reward=self.env.format_penalty,
+            max_retries=self.multi_agent.max_retries,
+            max_turns=self.env.max_turns,
+            think=self.env.think,
+            prompt_style=self.prompt_style,
+            list_actions=self.multi_agent.list_actions,
+        )
+
+    @property
+    def prompt_style(self) -> PromptStyle:
+        """`env.prompt_style` with `auto` decided: brief for the embedded model, else full."""
+        if self.env.prompt_style != "auto":
+            return self.env.prompt_style
+        return "brief" if self.model.path == EMBEDDED_MODEL else "full"

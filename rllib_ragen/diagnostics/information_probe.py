@@ -1,0 +1,66 @@
+"""The information diagnostics of an iteration: chooses thoughts, has them scored, names the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from rllib_ragen.config.schema import DiagnosticsSection
+from rllib_ragen.diagnostics.information import Array, Scores, information, metric_names, regime
+from rllib_ragen.diagnostics.thoughts import Decode, any_turns, first_turns
+from rllib_ragen.types import IntArray, Trajectory
+
+Score = Callable[[Sequence[IntArray], Sequence[IntArray]], Array]
+"""(M prompts, N thoughts) → [N, M] log-probs."""
+SAMPLES = {"first_turn": first_turns, "any_turn": any_turns}
+REGIME = "regime"
+
+
+def probe_metric_names() -> list[str]:
+    """Every metric of `probe`."""
+    return [f"{sample}_{name}" for sample in SAMPLES for name in (*metric_names(), REGIME)]
+
+
+def is_due(interval: int, iteration: int) -> bool:
+    """Whether the iteration after `iteration` finished ones is measured; with an interval of 0 none is."""
+    return interval > 0 and iteration % interval == 0
+
+
+def probe(
+    trajectories: Sequence[Trajectory],
+    section: DiagnosticsSection,
+    *,
+    score: Score,
+    decode: Decode,
+    seed: Sequence[int],
+    std_ema: Mapping[str, float],
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Measures first turns, and turns drawn from whole trajectories.
+
+    Args:
+        trajectories: of one iteration, before filtering, none failed, sampled by the weights that `score` has.
+        section: how many thoughts, and from where on entropy and information are high.
+        score: the policy.
+        decode: the text of a reply's first tokens.
+        seed: of the choice of thoughts; nothing else is random, and no other random state is touched.
+        std_ema: running means of an earlier call, by metric prefix and form; empty at first.
+
+    Returns:
+        (metrics named `first_turn_…` and `any_turn_…`, as information() has them, and `…_regime`, NaN or a Regime's
+        number; the running means for the next call).
+    """
+    metrics: dict[str, float] = {}
+    running: dict[str, float] = {}
+    for number, (name, choose) in enumerate(SAMPLES.items()):
+        sample = choose(trajectories, section.num_prompts, decode, [*seed, number])
+        lengths = np.array([len(thought) for thought in sample.thoughts], np.int64)
+        logprobs = score(sample.prompts, sample.thoughts) if sample.thoughts else np.zeros((0, 0))
+        scores = Scores(logprobs, lengths, np.array(sample.own, np.int64))
+        before = {key.removeprefix(f"{name}_"): std for key, std in std_ema.items() if key.startswith(name)}
+        found, after = information(scores, before)
+        which = regime(found, section.high_entropy, section.high_information)
+        found[REGIME] = float("nan") if which is None else float(which)
+        metrics |= {f"{name}_{key}": value for key, value in found.items()}
+        running |= {f"{name}_{form}": std for form, std in after.items()}
+    return metrics, running

@@ -1,0 +1,85 @@
+"""How far every process of a run is: whoever works beats, whoever waits for it looks.
+
+An actor that hangs does not answer, so its beats go to Ray's key-value store, where others see them: at most one every
+2 s, of some 30 bytes, under the actor's id.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import NamedTuple
+
+_KEY = "rllib_ragen/faults/heartbeat/"
+_EVERY_S = 2.0
+
+
+class Pulse(NamedTuple):
+    """What a process said last."""
+
+    beats: int = 0
+    """Grows while it works."""
+    done: int = 0
+    total: int = 0
+    """Of the call that it is in, in the call's own units."""
+
+
+class _Own:
+    pulse = Pulse()
+    key: str | None = None
+    """In the store; None: not known yet; empty: this process is no actor."""
+    told = 0.0
+
+
+def beat(done: int | None = None, total: int | None = None) -> None:
+    """This process has got on, and with its call as far as is said (None: no news)."""
+    last = _Own.pulse
+    _Own.pulse = Pulse(last.beats + 1, last.done if done is None else done, last.total if total is None else total)
+    now = time.monotonic()
+    if now - _Own.told >= _EVERY_S:
+        _Own.told = now
+        _tell()
+
+
+def own() -> Pulse:
+    """This process's."""
+    return _Own.pulse
+
+
+def of_actor(actor_id: str) -> Pulse:
+    """That of an actor, by its id in hex; of one that has not beaten yet, or that cannot be seen, Pulse()."""
+    from ray.experimental.internal_kv import _internal_kv_get, _internal_kv_initialized
+
+    try:
+        found = _internal_kv_get(_KEY + actor_id) if _internal_kv_initialized() else None
+    except Exception:
+        # The store is gone, and with it the cluster: whoever waits is told by Ray itself.
+        found = None
+    return Pulse(*json.loads(found)) if found else Pulse()
+
+
+def resident_gib() -> float:
+    """This process's resident memory, GiB."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**30
+
+
+def _tell() -> None:
+    if _Own.key == "" or "ray" not in sys.modules:
+        return
+    import ray
+    from ray.experimental.internal_kv import _internal_kv_initialized, _internal_kv_put
+
+    if not ray.is_initialized() or not _internal_kv_initialized():
+        return
+    if _Own.key is None:
+        actor_id = ray.get_runtime_context().get_actor_id()
+        _Own.key = _KEY + actor_id if actor_id else ""
+    if _Own.key:
+        try:
+            _internal_kv_put(_Own.key, json.dumps(_Own.pulse))
+        except Exception:
+            # As above: sampling does not fail for it.
+            _Own.told = time.monotonic()

@@ -1,1 +1,0 @@
-"""What a run of a game for several seats needs: names, line-ups, leagues, scales."""

@@ -1,0 +1,105 @@
+"""What weights that are not being trained say of an update's rows, computed before its first step.
+
+They are those of the update's beginning, for truncated importance sampling, and those of the run's, for the KL term.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+
+from rllib_ragen.config.schema import LearnerSection
+from rllib_ragen.learner.distributed import missing_passes
+from rllib_ragen.learner.microbatches import MicroBatch, empty_microbatch, microbatches, num_microbatches
+from rllib_ragen.models.llm_module import LLMRLModule, TokenOutputs
+from rllib_ragen.types import FloatArray, TokenRow
+
+RowArrays = dict[int, FloatArray]
+"""By id(row), so of rows that are still alive: [num_tokens], 0 outside the mask."""
+
+
+@dataclass
+class FrozenLogProbs:
+    """Log-probs of one update's rows."""
+
+    old: RowArrays = field(default_factory=dict)
+    """Of the policy when the update began. Rows of the first step alone are missing: it is made with these weights."""
+    reference: RowArrays = field(default_factory=dict)
+
+
+def frozen_copy(module: LLMRLModule, *, share: bool = True) -> LLMRLModule:
+    """The policy as it is now, without critic or gradients.
+
+    share: what is never trained (adapters' base) is shared with `module`. Not possible if both are to be sharded.
+    """
+    shared = {
+        id(parameter): parameter for parameter in module.llm.parameters() if share and not parameter.requires_grad
+    }
+    twin = copy.deepcopy(module, dict[int, object](shared))
+    twin.value_head = None
+    twin.requires_grad_(False)
+    return twin
+
+
+def frozen_logprobs(
+    steps: Sequence[Sequence[TokenRow]],
+    modules: Mapping[str, LLMRLModule],
+    references: Mapping[str, LLMRLModule],
+    settings: LearnerSection,
+    device: torch.device,
+) -> FrozenLogProbs:
+    """All that the objective will ask for of the rows of an update's steps; nothing that it will not."""
+    found = FrozenLogProbs()
+    for module_id, module in modules.items():
+        own = [[row for row in rows if row.module_id == module_id] for rows in steps]
+        if settings.tis_cap is not None:
+            later = [row for rows in own[1:] for row in rows]
+            found.old |= score_rows(later, module, "logprobs", settings.microbatch_tokens, device)
+        if module_id in references and settings.kl_in == "loss":
+            every = [row for rows in own for row in rows]
+            found.reference |= score_rows(every, references[module_id], "logprobs", settings.microbatch_tokens, device)
+    return found
+
+
+def score_rows(
+    rows: Iterable[TokenRow],
+    module: LLMRLModule,
+    output: Literal["logprobs", "values"],
+    budget: int,
+    device: torch.device,
+) -> RowArrays:
+    """An output of the module for each row, without gradient; rows that train nothing are left out.
+
+    With sharded weights a collective call.
+    """
+    unique = list({id(row): row for row in rows if row.num_trained_tokens}.values())
+    found: RowArrays = {}
+
+    @torch.no_grad()
+    def outputs_of(batch: MicroBatch) -> TokenOutputs:
+        return module.token_outputs(
+            batch.input_ids.to(device), batch.trained.to(device), logprobs=output == "logprobs", entropy=False
+        )
+
+    missing = missing_passes(module, num_microbatches(unique, budget))
+    for indices, batch in microbatches(unique, [0.0] * len(unique), budget):
+        outputs = outputs_of(batch)
+        own = [unique[i] for i in indices]
+        ends = np.cumsum([row.num_trained_tokens for row in own])
+        for row, part in zip(own, np.split(outputs[output].float().cpu().numpy(), ends[:-1]), strict=True):
+            found[id(row)] = np.zeros(row.num_tokens, np.float32)
+            found[id(row)][row.mask > 0] = part
+    for _ in range(missing):
+        outputs_of(empty_microbatch())
+    return found
+
+
+def known(rows: Sequence[TokenRow], arrays: RowArrays) -> list[FloatArray] | None:
+    """The arrays of all `rows`, or None."""
+    found = [arrays[id(row)] for row in rows if id(row) in arrays]
+    return found if len(found) == len(rows) else None

@@ -1,0 +1,89 @@
+"""Calls to learners whose errors are raised: RLlib hands them back as results, to be overlooked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import ray
+from ray.exceptions import RayActorError, RayError
+from ray.rllib.core.learner.learner_group import LearnerGroup
+
+from rllib_ragen.faults.exit_codes import WorkersLost
+from rllib_ragen.faults.heartbeat import of_actor, own
+from rllib_ragen.faults.watchdog import waiting
+
+_PING_S = 10.0
+
+
+def on_every_learner(learners: LearnerGroup, function: Callable[[Any], Any], what: str = "a call") -> list[Any]:
+    """`function(learner)` of every learner, in order of their index. Raises what any of them raised.
+
+    Raises:
+        WorkersLost: a learner died.
+    """
+    with at_work(learners, what):
+        return _values(learners.foreach_learner(function))
+
+
+def on_first_learner(learners: LearnerGroup, function: Callable[[Any], Any], what: str = "a call") -> Any:
+    """`function(learner)` of the first learner: all have the same weights. Raises what it raised.
+
+    Where weights are sharded all learners run it, because to gather them is a collective call.
+
+    Raises:
+        WorkersLost: the learner died.
+    """
+    if not learners.is_local and learners.config.sharding == "fsdp2":
+        return on_every_learner(learners, lambda learner: _if_first(learner, function(learner)), what)[0]
+    ids = None if learners.is_local else [learners._worker_manager.actor_ids()[0]]
+    with at_work(learners, what):
+        return _values(learners.foreach_learner(function, remote_actor_ids=ids))[0]
+
+
+@contextmanager
+def at_work(learners: LearnerGroup, what: str) -> Iterator[None]:
+    """Around calls to learners: tells the watchdog what is waited for.
+
+    Raises:
+        WorkersLost: a learner died meanwhile. The others cannot go on either: each holds a part of every sum.
+    """
+    actors = {} if learners.is_local else learners._worker_manager.actors()
+
+    def pulses() -> object:
+        return [of_actor(actor._actor_id.hex()) for actor in actors.values()] if actors else own()
+
+    with waiting(f"{what} of {len(actors)} learner(s)" if actors else f"{what} of the learner", pulses):
+        try:
+            yield
+        except RayError as error:
+            dead = [number for number, actor in actors.items() if _is_dead(actor)]
+            if not dead:
+                raise
+            raise WorkersLost(f"learner {dead[0]} of {len(actors)} died during {what}; see its log") from error
+
+
+def _is_dead(actor: Any) -> bool:
+    try:
+        ray.get(actor.__ray_ready__.remote(), timeout=_PING_S)
+    except RayActorError:
+        return True
+    except RayError:
+        # Busy, or waiting for the dead one.
+        return False
+    return False
+
+
+def _if_first(learner: Any, value: Any) -> Any:
+    return value if learner._learner_index == 0 else None
+
+
+def _values(results: Any) -> list[Any]:
+    values = []
+    for result in results:
+        value = result.get()
+        if not result.ok:
+            raise value
+        values.append(value)
+    return values

@@ -1,0 +1,29 @@
+"""RLlib's group of learners, for weights that no single learner has as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from ray.rllib.core import COMPONENT_LEARNER
+from ray.rllib.core.learner.learner_group import LearnerGroup
+
+from rllib_ragen.learner.learner_calls import on_first_learner
+
+
+class StarPOLearnerGroup(LearnerGroup):
+    """As LearnerGroup, whose `get_state` asks one learner alone; that one would wait for the others for ever."""
+
+    def get_state(
+        self,
+        components: str | Collection[str] | None = None,
+        *,
+        not_components: str | Collection[str] | None = None,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """The first learner's state, whole weights and moments."""
+        if not self._check_component(COMPONENT_LEARNER, components, not_components):
+            return {}
+        own = self._get_subcomponents(COMPONENT_LEARNER, components)
+        but = self._get_subcomponents(COMPONENT_LEARNER, not_components)
+        return {COMPONENT_LEARNER: on_first_learner(self, lambda x: x.get_state(own, not_components=but, **kwargs))}

@@ -1,0 +1,61 @@
+"""Weights on the wire: numpy arrays that keep their type. numpy has no bfloat16, so it travels as its 16 bits."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from rllib_ragen.models.fsdp import like, own_part
+
+WireArray = npt.NDArray[Any]
+WireState = dict[str, WireArray]
+
+
+def to_wire(tensor: torch.Tensor) -> WireArray:
+    """`tensor` as an array: uint16 for bfloat16, else the same type. On a CPU it shares the tensor's memory."""
+    tensor = tensor.detach().cpu().contiguous()
+    if tensor.dtype == torch.bfloat16:
+        return tensor.view(torch.int16).numpy().view(np.uint16)
+    array: WireArray = tensor.numpy()
+    return array
+
+
+def from_wire(array: WireArray) -> torch.Tensor:
+    """The tensor that `to_wire` was given; it shares the array's memory and must not be written to."""
+    with warnings.catch_warnings():
+        # Arrays from Ray's object store are read-only, which torch cannot express.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        if array.dtype == np.uint16:
+            return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+        return torch.from_numpy(array)
+
+
+def copy_into(own: Mapping[str, torch.Tensor], state: Mapping[str, WireArray]) -> None:
+    """Copies every entry of `state` into the tensor of that name, casting to its type.
+
+    Raises:
+        ValueError: a name that `own` lacks, or another shape; nothing has been changed then.
+    """
+    for name, array in state.items():
+        if name not in own:
+            raise ValueError(f"weight {name!r} is unknown to this module")
+        if tuple(own[name].shape) != array.shape:
+            raise ValueError(f"weight {name!r} has shape {list(array.shape)}, the module wants {list(own[name].shape)}")
+    with torch.no_grad():
+        for name, array in state.items():
+            own[name].copy_(like(own[name], from_wire(array)))
+
+
+def without_twins(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """`state` with every tensor once: tied weights (embedding and output layer) keep their first name only."""
+    first: dict[tuple[Any, ...], str] = {}
+    for name, tensor in state.items():
+        # Not by address: that of an empty part of a sharded weight is 0.
+        storage = own_part(tensor).untyped_storage()._cdata
+        first.setdefault((storage, tensor.storage_offset(), tensor.shape), name)
+    return {name: state[name] for name in first.values()}

@@ -1,0 +1,63 @@
+"""The EnvRunner of multi-agent environments: several policies, each with an engine of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ray.rllib.env.multi_agent_env import MultiAgentEnv
+from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
+
+from ragen_envs.games.env import TextGameEnv
+from ragen_envs.spaces import AnyText
+from rllib_ragen.rollout.collect_games import GameSpec, collect_games
+from rllib_ragen.rollout.env_runner import LLMEnvRunner
+from rllib_ragen.rollout.game_episodes import Episode, to_multi_agent_episode
+from rllib_ragen.rollout.scripted_seats import GameMultiAgentEnv
+from rllib_ragen.rollout.specs import EpisodeSpec
+from rllib_ragen.types import Sampling
+
+_MAX_TEXT = 1_000_000
+_TURNS_GUESSED = 5
+"""Turns of an agent, where a caller asks for time steps and the environment tells no limit."""
+
+
+class MultiAgentLLMEnvRunner(LLMEnvRunner):
+    """Plays TextGameEnvs and RLlib's MultiAgentEnvs whose observations and actions are text.
+
+    Which policy plays an agent is said by the spec or, where it says nothing, by the config's `policy_mapping_fn`,
+    which gets (agent id, MultiAgentEpisode), as in RLlib. The episode's `id_` is the group's: all plays of one game
+    seed have the same line-up, so that the trajectories of a (policy, role, game seed) can be compared.
+    """
+
+    def _adapted(self, env: Any) -> MultiAgentEnv:
+        return GameMultiAgentEnv(env) if isinstance(env, TextGameEnv) else env
+
+    def _look_at(self, env: Any) -> None:
+        if not isinstance(env, (TextGameEnv, MultiAgentEnv)):
+            raise TypeError(
+                f"a multi-agent StarPO plays TextGameEnv and MultiAgentEnv environments, {self.config.env!r} makes a"
+                f" {type(env).__name__}"
+            )
+        self._spaces = (AnyText(_MAX_TEXT), AnyText(_MAX_TEXT))
+        self._max_turns = _TURNS_GUESSED * max(1, len(env.possible_agents))
+        self._max_games = max(1, self.config.max_concurrent // max(1, len(env.possible_agents)))
+
+    def _collect(self, specs: Sequence[EpisodeSpec], sampling: Sampling) -> list[Episode]:
+        games = [spec if isinstance(spec, GameSpec) else GameSpec(**vars(spec)) for spec in specs]
+        trajectories = collect_games(
+            games,
+            engines=self.engines,
+            chat=self.chat,
+            pool=self.pool,
+            map_agent=self._map_agent,
+            sampling=sampling,
+            max_context_tokens=self.config.max_context_tokens,
+            max_games=self._max_games,
+            env_timeout_s=self.config.env_timeout_s,
+        )
+        return [to_multi_agent_episode(spec.group_id, own) for spec, own in zip(games, trajectories, strict=True)]
+
+    def _map_agent(self, agent: str, spec: GameSpec) -> str:
+        episode = MultiAgentEpisode(id_=spec.group_id)
+        return str(self.config.policy_mapping_fn(agent, episode))

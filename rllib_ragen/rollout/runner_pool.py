@@ -1,0 +1,233 @@
+"""Sampling on many runners: specs are spread over the healthy ones, and lost ones are played again elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from ray.rllib.env.env_runner_group import EnvRunnerGroup
+
+from rllib_ragen.faults.exit_codes import WorkersLost
+from rllib_ragen.faults.heartbeat import Pulse, of_actor
+from rllib_ragen.faults.watchdog import waiting
+from rllib_ragen.rollout.env_runner import Played
+from rllib_ragen.rollout.game_episodes import Episode
+from rllib_ragen.rollout.specs import EpisodeSpec
+
+_MAX_ROUNDS = 6
+_POLL_S = 0.5
+_TAG = "play"
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Losses:
+    """What it took besides sampling."""
+
+    lost_runners: int = 0
+    """Runners that died, hung ones that were killed among them."""
+    hung_runners: int = 0
+    recycled_runners: int = 0
+    """Restarted between two batches, because they had grown beyond `fault.max_runner_gib`."""
+    replayed: int = 0
+    """Episodes that were lost with their runner, and played again."""
+    runner_gib: float = float("nan")
+    """Resident memory of the largest runner."""
+
+    def metrics(self) -> dict[str, float]:
+        """As they are logged."""
+        return {
+            "num_lost_runners": self.lost_runners,
+            "num_hung_runners": self.hung_runners,
+            "num_recycled_runners": self.recycled_runners,
+            "num_replayed": self.replayed,
+            "runner_gib": self.runner_gib,
+        }
+
+    def __add__(self, other: Losses) -> Losses:
+        return Losses(
+            self.lost_runners + other.lost_runners,
+            self.hung_runners + other.hung_runners,
+            self.recycled_runners + other.recycled_runners,
+            self.replayed + other.replayed,
+            max((gib for gib in (self.runner_gib, other.runner_gib) if gib == gib), default=float("nan")),
+        )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long, and how large."""
+
+    timeout_s: float
+    """Longest wait for all episodes of a call."""
+    hang_timeout_s: float
+    """A runner that gets nowhere for so long is killed and restarted."""
+    max_runner_gib: float | None = None
+    """A runner that is larger after its share is restarted."""
+
+
+def play_on_runners(
+    runners: EnvRunnerGroup,
+    specs: Sequence[EpisodeSpec],
+    *,
+    greedy: bool,
+    count: bool,
+    limits: Limits,
+    restore: Callable[[], object],
+) -> tuple[list[Episode], list[Any], Losses]:
+    """Plays every spec exactly once, whatever happens to single runners.
+
+    Args:
+        runners: with at least one remote runner.
+        specs: the episodes.
+        greedy: as in LLMEnvRunner.sample.
+        count: likewise.
+        limits: see Limits.
+        restore: brings restarted runners back, with current weights.
+
+    Returns:
+        (episodes in the order of `specs`, metrics of the calls that came back, losses).
+
+    Raises:
+        RuntimeError: sampling itself fails.
+        WorkersLost: runners die again and again, or the time is up.
+    """
+    deadline = time.monotonic() + limits.timeout_s
+    pending = list(range(len(specs)))
+    done: dict[int, Episode] = {}
+    metrics: list[Any] = []
+    losses = Losses()
+    for _ in range(_MAX_ROUNDS):
+        shares = _spread(pending, _healthy_ids(runners, restore, deadline))
+        call = _Call(runners, shares, limits.hang_timeout_s)
+        call.start({runner: [specs[i] for i in share] for runner, share in shares.items()}, greedy, count)
+        for runner, played in call.results(deadline).items():
+            if played.error:
+                raise RuntimeError(f"sampling failed on env runner {runner}: {played.error}")
+            done.update(zip(shares[runner], played.episodes, strict=True))
+            metrics.append(played.metrics)
+            losses += Losses(runner_gib=played.gib)
+            if limits.max_runner_gib is not None and played.gib > limits.max_runner_gib:
+                logger.warning("env runner %d has grown to %.2f GiB: restarted.", runner, played.gib)
+                restart(runners, runner)
+                losses.recycled_runners += 1
+        losses += call.losses
+        pending = [index for index in pending if index not in done]
+        if not pending:
+            return [done[index] for index in range(len(specs))], metrics, losses
+        if time.monotonic() > deadline:
+            raise WorkersLost(
+                f"rollout.timeout_s: {len(pending)} of {len(specs)} episodes are missing after {limits.timeout_s:g} s"
+            )
+        losses.replayed += len(pending)
+        logger.warning("%d of %d episodes were lost with their runners: played again.", len(pending), len(specs))
+        restore()
+    raise WorkersLost(f"env runners died in {_MAX_ROUNDS} rounds of sampling in a row; see their logs")
+
+
+def _spread(pending: Sequence[int], runner_ids: Sequence[int]) -> dict[int, list[int]]:
+    """Spec indices by runner. Groups are dealt out card by card: their episodes are of similar length."""
+    shares = {runner: list(pending[k :: len(runner_ids)]) for k, runner in enumerate(runner_ids)}
+    return {runner: share for runner, share in shares.items() if share}
+
+
+@dataclass
+class _Call:
+    """`play` on every runner of `shares`."""
+
+    runners: EnvRunnerGroup
+    shares: dict[int, list[int]]
+    hang_timeout_s: float
+    losses: Losses = field(default_factory=Losses)
+    open: dict[int, tuple[Pulse, float]] = field(default_factory=dict)
+    """Of the runners that have not answered: the last pulse, and since when it has been that."""
+
+    def start(self, specs: dict[int, list[EpisodeSpec]], greedy: bool, count: bool) -> None:
+        """Sends each runner its share."""
+        now = time.monotonic()
+        self.open = {runner: (self._pulse(runner), now) for runner in specs}
+        self.runners._worker_manager.foreach_actor_async(
+            func=["play"] * len(specs),
+            kwargs=[{"specs": own, "greedy": greedy, "count": count} for own in specs.values()],
+            remote_actor_ids=list(specs),
+            tag=_TAG,
+        )
+
+    def results(self, deadline: float) -> dict[int, Played]:
+        """By runner; those that died, hang or are late are missing."""
+        manager = self.runners._worker_manager
+        results: dict[int, Played] = {}
+        with waiting(self._what, lambda: (dict(self.open), len(results)), may_hang=False):
+            while self.open and time.monotonic() < deadline:
+                for result in manager.fetch_ready_async_reqs(timeout_seconds=_POLL_S, tags=[_TAG]):
+                    if self.open.pop(result.actor_id, None) is None:
+                        continue
+                    if result.ok:
+                        results[result.actor_id] = result.get()
+                    else:
+                        self.losses.lost_runners += 1
+                self._kill_the_hung()
+        for late in self.open:
+            # Whatever it still sends belongs to nobody.
+            restart(self.runners, late)
+        self.losses.lost_runners += len(self.open)
+        return results
+
+    def _kill_the_hung(self) -> None:
+        now = time.monotonic()
+        for runner, (last, since) in list(self.open.items()):
+            pulse = self._pulse(runner)
+            if pulse != last:
+                self.open[runner] = (pulse, now)
+            elif now - since > self.hang_timeout_s:
+                logger.warning("%s has not moved for %.0f s: restarted.", self._state(runner), now - since)
+                del self.open[runner]
+                restart(self.runners, runner)
+                self.losses += Losses(lost_runners=1, hung_runners=1)
+
+    def _what(self) -> str:
+        return "rollout of " + ", ".join(map(self._state, list(self.open)))
+
+    def _state(self, runner: int) -> str:
+        pulse, _ = self.open.get(runner, (Pulse(), 0.0))
+        # A pulse of an earlier call may be all there is.
+        back = pulse.done if pulse.total == len(self.shares[runner]) else 0
+        return f"runner {runner} ({back} of {len(self.shares[runner])} trajectories back)"
+
+    def _pulse(self, runner: int) -> Pulse:
+        return of_actor(self.runners._worker_manager.actors()[runner]._actor_id.hex())
+
+
+def restart(runners: EnvRunnerGroup, runner: int) -> None:
+    """Kills the runner's process; Ray starts another, which `restore` takes into service."""
+    manager = runners._worker_manager
+    ray.kill(manager.actors()[runner], no_restart=False)
+    manager.set_actor_state(runner, healthy=False)
+
+
+def restart_late(runners: EnvRunnerGroup, asked: Iterable[int], results: Iterable[Any], timeout_s: float) -> Losses:
+    """Restarts the runners that have not taken new weights within `timeout_s`: they would sample with old ones.
+
+    `results` are what `foreach_actor` brought of the runners `asked`. Returns the late and the dead.
+    """
+    ok = {result.actor_id: result.ok for result in results}
+    hung = set(asked) - set(ok)
+    for late in hung:
+        logger.warning("env runner %d has not taken its weights within %g s: restarted.", late, timeout_s)
+        restart(runners, late)
+    return Losses(lost_runners=len(hung) + list(ok.values()).count(False), hung_runners=len(hung))
+
+
+def _healthy_ids(runners: EnvRunnerGroup, restore: Callable[[], object], deadline: float) -> list[int]:
+    """Ids of the healthy runners; waits while there is none (an empty list would mean *all* to RLlib)."""
+    with waiting("an env runner to come back", runners.num_healthy_remote_workers, may_hang=False):
+        while not (healthy := list(runners.healthy_env_runner_ids())):
+            if time.monotonic() > deadline:
+                raise WorkersLost("rollout.timeout_s: no healthy env runner came back in time")
+            time.sleep(_POLL_S)
+            restore()
+    return healthy

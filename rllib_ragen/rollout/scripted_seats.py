@@ -1,0 +1,122 @@
+"""A text game as an RLlib MultiAgentEnv, some of whose seats may be played by scripts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from ray.rllib.env.multi_agent_env import MultiAgentEnv
+
+from ragen_envs.games.env import GameStep, TextGameEnv
+from ragen_envs.games.players import PLAYERS, Player, choose
+from ragen_envs.reply import format_reply
+
+SCRIPT = "script:"
+"""`script:uniform` in place of a policy's id: the seat is played by ragen_envs.games.players.PLAYERS["uniform"]."""
+_STREAM = 0x5C817
+_Dicts = tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]
+
+
+def script_of(policy_id: str) -> str | None:
+    """The scripted player that a policy id names; None if it names a policy. Raises ValueError for an unknown one."""
+    if not policy_id.startswith(SCRIPT):
+        return None
+    name = policy_id.removeprefix(SCRIPT)
+    if name not in PLAYERS:
+        raise ValueError(f"there is no scripted player {name!r}; allowed: {', '.join(PLAYERS)}")
+    return name
+
+
+class GameMultiAgentEnv(MultiAgentEnv):
+    """RLlib's view of a TextGameEnv: dictionaries by seat, prompts of exactly the seats that are to reply.
+
+    `reset` understands the options of TextGameEnv, and `scripts`: {seat: name of a scripted player}. Those seats are
+    played here, by the text interface that everybody has, and are never seen outside; they earn no reward there.
+    """
+
+    def __init__(self, game_env: TextGameEnv) -> None:
+        super().__init__()
+        self.game_env = game_env
+        self.possible_agents = list(game_env.possible_agents)
+        self.agents = list(self.possible_agents)
+        self.observation_spaces = {seat: game_env.observation_space(seat) for seat in self.possible_agents}
+        self.action_spaces = {seat: game_env.action_space(seat) for seat in self.possible_agents}
+        self._scripts: dict[str, tuple[Player, np.random.Generator]] = {}
+
+    @property
+    def system_prompt(self) -> str:
+        """The same for all seats."""
+        return self.game_env.system_prompt
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+        """Starts a game, and plays it on to where a seat without a script is to reply.
+
+        Raises:
+            ValueError: an unknown option, seat or player.
+        """
+        rest = dict(options or {})
+        scripts: dict[str, str] = rest.pop("scripts", {})
+        for seat, name in scripts.items():
+            if seat not in self.possible_agents:
+                raise ValueError(f"there is no seat {seat!r}; allowed: {', '.join(self.possible_agents)}")
+            script_of(SCRIPT + name)
+        luck = int(rest.get("outcome_seed", seed or 0))
+        self._scripts = {
+            # A stream for each seat: what one script draws must not depend on the others.
+            seat: (PLAYERS[name], np.random.default_rng([_STREAM, luck, self.possible_agents.index(seat)]))
+            for seat, name in scripts.items()
+        }
+        prompts, infos = self.game_env.reset(seed=seed, options=rest)
+        step = GameStep(prompts, {}, {}, {}, infos)
+        observations, _, _, _, infos = self._played_on(step)
+        return observations, infos
+
+    def step(self, action_dict: dict[str, str]) -> _Dicts:
+        """As MultiAgentEnv's; raises ValueError for a reply of a seat that is not to act."""
+        return self._played_on(self.game_env.step(action_dict))
+
+    def close(self) -> None:
+        """There is nothing to close."""
+        self.game_env.close()
+
+    def _played_on(self, step: GameStep) -> _Dicts:
+        """Lets the scripts reply until somebody else is to, and adds up what happened meanwhile."""
+        prompts, rewards = dict(step.observations), dict(step.rewards)
+        terminated, truncated, infos = dict(step.terminated), dict(step.truncated), dict(step.infos)
+        env = self.game_env
+        while env.to_act and all(seat in self._scripts for seat in env.to_act):
+            step = env.step({seat: self._reply(seat) for seat in env.to_act})
+            prompts |= step.observations
+            for seat, reward in step.rewards.items():
+                rewards[seat] = rewards.get(seat, 0.0) + reward
+            terminated |= step.terminated
+            truncated |= step.truncated
+            infos |= step.infos
+        at_once = {seat: self._reply(seat) for seat in env.to_act if seat in self._scripts}
+        if at_once:
+            # Held back, unseen, until the others have moved: nobody is told or paid anything yet.
+            env.step(at_once)
+        self.agents = [seat for seat in env.agents if seat not in self._scripts]
+        over = {"__all__": not env.agents}
+        told = {
+            seat: text
+            for seat, text in prompts.items()
+            if seat in env.to_act or terminated.get(seat) or truncated.get(seat)
+        }
+        return (
+            self._seen(told),
+            self._seen(rewards),
+            self._seen(terminated) | over,
+            self._seen(truncated) | {"__all__": False},
+            self._seen(infos),
+        )
+
+    def _seen(self, by_seat: dict[str, Any]) -> dict[str, Any]:
+        return {seat: value for seat, value in by_seat.items() if seat not in self._scripts}
+
+    def _reply(self, seat: str) -> str:
+        player, rng = self._scripts[seat]
+        thought = "script" if self.game_env.limits.think else None
+        return format_reply([choose(player(self.game_env.game, seat), rng)], thought)

@@ -1,0 +1,251 @@
+"""Trains an LLM agent: `python -m rllib_ragen.run --env sokoban`.
+
+Config → checks → build → test → train, with validation and checkpoints → test → what came out and where it lies.
+Ray and torch are imported only after the checks, so that bad input is answered at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rllib_ragen.config.command_line import make_parser, read_layers, run_command
+from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.load import algorithm_preset, flatten, merge, parse_config, preset, read_yaml, save_config
+from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.config.task_names import game_name, task_name
+from rllib_ragen.faults.exit_codes import ExitCode, exit_code_of, sentence_of
+from rllib_ragen.faults.interrupt import Interrupt
+from rllib_ragen.faults.watchdog import Watchdog
+from rllib_ragen.models.tiny.run_model import ensure_run_model
+from rllib_ragen.rollout.engines.choose import EngineChoice
+from rllib_ragen.run.console import Display, make_display
+from rllib_ragen.run.evaluation import find_baselines, results_table, scale_line
+from rllib_ragen.run.folder import RunFolder, SavedState
+from rllib_ragen.run.preflight import preflight
+from rllib_ragen.run.start_ray import start_ray
+from rllib_ragen.starpo.checkpoint.manifest import config_differences, read_facts
+from rllib_ragen.starpo.checks.build_config import build_config
+
+if TYPE_CHECKING:
+    from rllib_ragen.run.loop import Training
+
+_MAY_CHANGE_ON_RESUME = ("iterations", "time_limit_s", "token_limit")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be done, checked as far as that is cheap."""
+
+    config: RunConfig
+    engine: EngineChoice
+    folder: RunFolder
+    start: SavedState | None
+    """The checkpoint to go on from; None: from the beginning."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; its exit code (docs/faults.md)."""
+    options = parse(arguments)
+    return run_command(lambda: run(plan(options)), keys=options.keys)
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = make_parser(
+        "run",
+        "Trains an LLM agent by reinforcement on a text environment. "
+        "An environment's own settings (tune_configs/) come before the defaults in brackets.",
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML with the same keys, instead of the preset")
+    parser.add_argument(
+        "--algorithm",
+        metavar="WORD",
+        help="estimator, filter and loss by one word: starpo_s, grpo … (docs/algorithms.md)",
+    )
+    parser.add_argument(
+        "--self-play", action="store_true", help="one policy at all seats of a game: multi_agent.mode=self_play"
+    )
+    parser.add_argument("--resume", type=Path, metavar="DIR", help="run folder to go on from, at its newest checkpoint")
+    return parser.parse_args(arguments)
+
+
+def plan(options: argparse.Namespace) -> Job:
+    """Reads and checks the config, and makes the run's folder.
+
+    Raises:
+        ConfigError: whatever is wrong, in one sentence.
+    """
+    flags, assignments = read_layers(options)
+    given = merge(flags, assignments)
+    if options.resume is not None:
+        for flag in ("config", "algorithm", "self_play"):
+            if getattr(options, flag):
+                name = flag.replace("_", "-")
+                raise ConfigError(f"--resume takes its config from the run folder; --{name} cannot be given with it")
+        return plan_resume(RunFolder.open(options.resume), given)
+    if options.config is not None:
+        base = read_yaml(options.config)
+    else:
+        base = preset(str(flatten(given).get("env.name", RunConfig().env.name)))
+    algorithm = {} if options.algorithm is None else algorithm_preset(options.algorithm)
+    seats = {"multi_agent": {"mode": "self_play"}} if options.self_play else {}
+    config = build_config(base, algorithm, seats, flags, assignments)
+    engine = preflight(config)
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    name = config.name or f"{task_name(config.env.name)}-{stamp}-seed{config.seed}"
+    return Job(config, engine, RunFolder.create(config, name), None)
+
+
+def plan_resume(folder: RunFolder, given: dict[str, object]) -> Job:
+    """The saved run, with at most another end.
+
+    Raises:
+        ConfigError: `given` contradicts the saved config, there is no checkpoint, or nothing is left to do.
+    """
+    saved = folder.config()
+    config = parse_config(saved.model_dump(), given)
+    before, now = flatten(saved.model_dump()), flatten(config.model_dump())
+    for key in flatten(given):
+        if now.get(key) != before.get(key) and key not in _MAY_CHANGE_ON_RESUME:
+            raise ConfigError(
+                f"{key}: the run in {folder.path} has {before.get(key)!r}; a resumed run may change only"
+                f" {', '.join(_MAY_CHANGE_ON_RESUME)}"
+            )
+    start = folder.newest_checkpoint()
+    check_checkpoint(folder, start, config)
+    if start.iteration >= config.iterations:
+        raise ConfigError(
+            f"iterations: all {config.iterations} of {folder.path} are done; to go on give --iterations"
+            f" above {start.iteration}"
+        )
+    config.results_dir = folder.path.parent
+    engine = preflight(config)
+    save_config(config, folder.path / "config.yaml")
+    return Job(config, engine, folder, start)
+
+
+def check_checkpoint(folder: RunFolder, start: SavedState, config: RunConfig) -> None:
+    """Whether `config` can go on from `start`, as far as that is cheap to tell.
+
+    Raises:
+        ConfigError: the checkpoint is torn, or of another config.
+    """
+    try:
+        facts = read_facts(start.path)
+    except ValueError as error:
+        earlier = [state.iteration for state in folder.checkpoints() if state.iteration < start.iteration]
+        how = f"delete {start.path} to go on from iteration {earlier[-1]}" if earlier else "start again"
+        raise ConfigError(f"{error}; {how}") from None
+    differing = config_differences(facts["config"], config.model_dump(mode="json"))
+    if differing:
+        raise ConfigError(f"{folder.path}/config.yaml and its checkpoint differ: {'; '.join(differing)}")
+
+
+def run(job: Job) -> int:
+    """Does the job; its exit code.
+
+    Raises:
+        ConfigError: Ray has not what the run asks for.
+    """
+    display = make_display(job.folder.path.name)
+    fault, folder = job.config.fault, job.folder
+    with (
+        Interrupt(display.say) as interrupt,
+        Watchdog(
+            display.say,
+            report_after_s=fault.report_after_s,
+            hang_timeout_s=fault.hang_timeout_s,
+            stacks=folder.path / "hang.txt",
+            on_hang=interrupt.give_up,
+            last_words=lambda: how_to_go_on(folder),
+        ) as watchdog,
+    ):
+        try:
+            return _run(job, display, interrupt)
+        except KeyboardInterrupt:
+            if watchdog.hung:
+                where = folder.path / "hang.txt"
+                display.say(f"Stopped: {watchdog.hung}; stacks in {where}. {how_to_go_on(folder)}")
+                return ExitCode.HUNG
+            display.say(f"Stopped at once. {how_to_go_on(folder)}")
+            return interrupt.exit_code
+        except ConfigError:
+            raise
+        except Exception as error:
+            code = exit_code_of(error, folder.path)
+            if code is ExitCode.ERROR:
+                display.say(f"Stopped by the error below. {how_to_go_on(folder)}")
+                raise
+            # A full disk has no room for the traceback either.
+            with suppress(OSError):
+                (folder.path / "error.txt").write_text(traceback.format_exc(), encoding="utf-8")
+            display.say(f"Stopped: {sentence_of(error, code)}. {how_to_go_on(folder)}")
+            return code
+        finally:
+            display.close()
+
+
+def _run(job: Job, display: Display, interrupt: Interrupt) -> int:
+    config = job.config
+    display.say(f"run folder  {job.folder.path}")
+    display.say(f"model       {config.model.path}")
+    display.say(f"sampling    {job.engine.why}")
+    if game_name(config.env.name) is not None:
+        display.say(f"policy      {ensure_run_model(config, display.say)}")
+    baselines = find_baselines(config)
+    display.say(f"task        {config.env.name}: {scale_line(baselines)}")
+
+    start_ray(config)
+    interrupt.install()
+    from rllib_ragen.run.loop import run_training
+
+    training, reason = run_training(config, job.folder, job.start, display, interrupt, baselines)
+    display.close()
+    if interrupt.requested:
+        display.say(f"Stopped at iteration {training.iteration}, and saved. {how_to_go_on(job.folder)}")
+        return interrupt.exit_code
+    if training.stop_code is not ExitCode.DONE:
+        display.say(f"Stopped after iteration {training.iteration}, because {reason}. {how_to_go_on(job.folder)}")
+        return training.stop_code
+    tell_results(job, training, reason, display, results_table(training.evaluations, baselines))
+    return 0
+
+
+def tell_results(job: Job, training: Training, reason: str, display: Display, table: str) -> None:
+    """The end of the story: why it ended, what was reached, where everything lies."""
+    path = job.folder.path
+    display.say(f"Stopped after iteration {training.iteration}, because {reason}.\n\n{table}\n")
+    display.say(f"config, logs   {path}/config.yaml, progress.csv, progress.jsonl, trajectories.jsonl")
+    display.say(f"model          {job.folder.export}  (a transformers folder)")
+    if job.config.learner.lora_rank is not None:
+        display.say(f"adapter        {job.folder.export_adapter}  (a peft folder)")
+    display.say(f"checkpoint     {job.folder.newest_checkpoint().path}")
+    if best := job.folder.best_checkpoint():
+        display.say(f"best           {best.path}  (on validation)")
+    display.say(f"curves         tensorboard --logdir {path / 'tensorboard'}")
+    display.say(f"report         python -m rllib_ragen.report {path}")
+    display.say(f"evaluate       python -m rllib_ragen.evaluate {path} --split test")
+    if training.iteration >= job.config.iterations:
+        more = f" --iterations {2 * job.config.iterations}"
+    else:
+        more = "" if job.config.time_limit_s is None else f" --time-limit {2 * job.config.time_limit_s:g}"
+    display.say(f"train longer   python -m rllib_ragen.run --resume {path}{more}")
+
+
+def how_to_go_on(folder: RunFolder) -> str:
+    """The resume command, or that there is nothing to resume."""
+    if not folder.checkpoints():
+        return f"There is no checkpoint in {folder.path} yet: start again."
+    return f"To go on: python -m rllib_ragen.run --resume {folder.path}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""What a run shows: a live panel on a terminal, one plain line per iteration anywhere else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO
+
+from rllib_ragen.config.printable import safe
+
+if TYPE_CHECKING:
+    from rich.panel import Panel
+
+Metrics = Mapping[str, Any]
+_BARS = "▁▂▃▄▅▆▇█"
+_TREND_LENGTH = 40
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run is after an iteration."""
+
+    iteration: int
+    iterations: int
+    elapsed_s: float
+    left_s: float
+    """Estimated, to the last iteration or the time limit, whichever is nearer."""
+    metrics: Metrics
+
+
+def percent(value: float) -> str:
+    """0.414 → `41.4 %`."""
+    return f"{100 * value:.1f} %"
+
+
+def duration(seconds: float) -> str:
+    """432 → `7:12`, 4032 → `1:07:12`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+_FIELDS: tuple[tuple[str, str, Callable[[Metrics], str]], ...] = (
+    ("success", "success", lambda m: percent(m["success"])),
+    ("return", "return_mean", lambda m: f"{m['return_mean']:.2f}"),
+    ("group std", "group_reward_std", lambda m: f"{m['group_reward_std']:.2f}"),
+    ("kept groups", "kept_groups", lambda m: f"{m['kept_groups']:.0f}/{m['num_groups']:.0f}"),
+    ("entropy", "entropy", lambda m: f"{m['entropy']:.3f}"),
+    ("clip fraction", "clip_fraction", lambda m: f"{m['clip_fraction']:.3f}"),
+    ("tokens/s", "reply_tokens_per_s", lambda m: f"{m['reply_tokens_per_s']:,.0f}"),
+    ("failed", "num_failed", lambda m: f"{m['num_failed']:.0f}"),
+)
+"""Label, the metric that must be there, and how it reads."""
+
+
+def shown(metrics: Metrics) -> list[tuple[str, str]]:
+    """(label, value) of the metrics that are there; `failed` only if some are."""
+    return [
+        (label, text(metrics))
+        for label, name, text in _FIELDS
+        if metrics.get(name) is not None and (name != "num_failed" or metrics[name])
+    ]
+
+
+class Display:
+    """Plain lines, flushed, without control codes."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def say(self, text: str) -> None:
+        """Something that stays to be read."""
+        print(safe(text), file=self._out, flush=True)
+
+    def iteration(self, progress: Progress) -> None:
+        """Where the run is."""
+        width = len(str(progress.iterations))
+        values = "  ".join(f"{label} {value}" for label, value in shown(progress.metrics))
+        self.say(
+            f"iteration {progress.iteration:{width}}/{progress.iterations}  {values}  left {duration(progress.left_s)}"
+        )
+
+    def close(self) -> None:
+        """The run is over, one way or the other."""
+
+
+class LiveDisplay(Display):
+    """A panel at the bottom of the terminal; what is said scrolls above it."""
+
+    def __init__(self, out: TextIO, title: str) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        super().__init__(out)
+        self._title = title
+        self._trend: list[float] = []
+        self._console = Console(file=out, highlight=False, soft_wrap=True)
+        self._live = Live(console=self._console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+
+    def say(self, text: str) -> None:
+        self._console.print(safe(text), markup=False)
+
+    def iteration(self, progress: Progress) -> None:
+        if not self._live.is_started:
+            self._live.start()
+        if "success" in progress.metrics:
+            self._trend = [*self._trend, progress.metrics["success"]][-_TREND_LENGTH:]
+        self._live.update(self._panel(progress), refresh=True)
+
+    def close(self) -> None:
+        self._live.stop()
+
+    def _panel(self, progress: Progress) -> Panel:
+        from rich.console import Group
+        from rich.panel import Panel
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+
+        grid = Table.grid(padding=(0, 3), expand=False)
+        fields = [f"[dim]{label:14}[/]{value:>9}" for label, value in shown(progress.metrics)]
+        for start in range(0, len(fields), 2):
+            grid.add_row(*fields[start : start + 2])
+        bar = Table.grid()  # a bar by itself does not end its line
+        bar.add_row(ProgressBar(total=progress.iterations, completed=progress.iteration, width=64))
+        trend = f"[dim]{'success so far':14}[/]  {sparkline(self._trend)}"
+        times = f"{duration(progress.elapsed_s)} gone, {duration(progress.left_s)} left"
+        title = f"{self._title} · iteration {progress.iteration}/{progress.iterations} · {times}"
+        return Panel(Group(bar, grid, trend), title=title, title_align="left", width=72)
+
+
+def sparkline(values: list[float]) -> str:
+    """One bar per value in [0, 1]."""
+    return "".join(_BARS[min(int(value * len(_BARS)), len(_BARS) - 1)] for value in values)
+
+
+def make_display(title: str, out: TextIO | None = None) -> Display:
+    """A live one if `out` (default: standard output) is a terminal."""
+    out = out or sys.stdout
+    return LiveDisplay(out, title) if out.isatty() else Display(out)

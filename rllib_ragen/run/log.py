@@ -1,0 +1,162 @@
+"""What a run writes as it goes: progress.jsonl, progress.csv, TensorBoard, sampled trajectories, alarms."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rllib_ragen.diagnostics.degenerate_replies import REPLY_METRICS
+from rllib_ragen.diagnostics.gradient_buckets import gradient_metric_names
+from rllib_ragen.diagnostics.information_probe import probe_metric_names
+from rllib_ragen.run.trajectory_sample import sample_records
+from rllib_ragen.types import FloatArray, Trajectory
+
+Row = dict[str, Any]
+_CURVES = {
+    "rollout": (
+        *("success", "return_mean", "turns_mean", "context_tokens_mean", "valid_ratio", "actions_mean"),
+        *("reply_tokens_mean", "finished_ratio", "num_failed"),
+    ),
+    "replies": REPLY_METRICS,
+    "groups": (
+        *("group_reward_std", "group_reward_mean", "group_reward_max"),
+        *("group_reward_std_kept", "group_reward_mean_kept", "group_reward_max_kept"),
+        *("num_groups", "kept_groups", "kept_ratio", "zero_spread_groups", "sampling_rounds", "sampled_groups"),
+    ),
+    "learner": (
+        *("policy_loss", "value_loss", "entropy", "clip_fraction", "grad_norm", "lr", "kl", "num_trained_tokens"),
+        *("skipped_steps", "skipped_in_a_row"),
+    ),
+    "engine": ("logprob_gap_mean", "logprob_gap_max", "logprob_gap_k3", "reply_tokens_per_s", "prefix_hit_rate"),
+    "time": ("learner_idle_share", "runner_idle_share"),
+    "progress": (
+        *("policy_version", "policy_lag", "empty_in_a_row", "num_turns_lifetime"),
+        "num_reply_tokens_lifetime",
+    ),
+    "faults": (
+        *("num_lost_runners", "num_hung_runners", "num_recycled_runners", "num_replayed"),
+        *("runner_gib", "driver_gib"),
+    ),
+    "information": tuple(probe_metric_names()),
+    "gradients": tuple(gradient_metric_names()),
+}
+"""TensorBoard's groups; docs/diagnostics.md has a table for each."""
+_OF_GAMES = ("win_rate_", "draw_rate_", "loss_rate_", "return_", "league_")
+_PREFIXES = {name: prefix for prefix, names in _CURVES.items() for name in names}
+
+
+class RunLog:
+    """Appends `measured` metrics to a run folder's logs.
+
+    Training rows hold `iteration`, `time_s` and the metrics of one iteration; evaluation rows `iteration`, `split`,
+    `greedy` and what was reached.
+    """
+
+    def __init__(self, folder: Path, start: int = 0) -> None:
+        """Opens the logs of a run that goes on after iteration `start`; what was logged later will be done again."""
+        from rllib_ragen.run.tensorboard import Board
+
+        self._progress = folder / "progress.jsonl"
+        self._csv = folder / "progress.csv"
+        self._trajectories = folder / "trajectories.jsonl"
+        self._alarms = folder / "alarms.jsonl"
+        self._columns: list[str] = []
+        for path in (self._progress, self._trajectories, self._alarms):
+            _rewrite(path, lambda row: row["iteration"] <= start)
+        self._write_csv([row for row in self.rows() if "split" not in row])
+        self._board = Board(folder / "tensorboard", purge_step=start + 1 if self.rows() else None)
+
+    def rows(self) -> list[Row]:
+        """All rows so far."""
+        if not self._progress.exists():
+            return []
+        return [json.loads(line) for line in self._progress.open(encoding="utf-8")]
+
+    def train(
+        self,
+        iteration: int,
+        time_s: float,
+        metrics: Mapping[str, Any],
+        sampled: Sequence[Trajectory],
+        advantages: Sequence[FloatArray | None],
+    ) -> Row:
+        """One iteration: its metrics, and a few of its trajectories with their advantages; the row that was written."""
+        row = {"iteration": iteration, "time_s": round(time_s, 3), **metrics}
+        _append(self._progress, [row])
+        self._append_csv(row)
+        records = sample_records(sampled, advantages)
+        _append(self._trajectories, [{"iteration": iteration, **record} for record in records])
+        self._board.curves(iteration, {f"{_prefix(name)}/{name}": value for name, value in metrics.items()})
+        if records:
+            self._board.sample(iteration, records[0])
+        if metrics.get("first_turn_regime") is not None:
+            self._board.figures(iteration, [row for row in self.rows() if "split" not in row])
+        return row
+
+    def alarm(self, alarm: Row) -> None:
+        """An alarm that went off; a row of alarms.jsonl."""
+        _append(self._alarms, [alarm])
+
+    def evaluation(self, iteration: int, split: str, greedy: bool, result: Mapping[str, Any]) -> Row:
+        """One evaluation; the row that was written."""
+        row = {"iteration": iteration, "split": split, "greedy": greedy, **result}
+        _append(self._progress, [row])
+        way = "greedy" if greedy else "sampled"
+        self._board.curves(iteration, {f"{split}_{way}/{name}": value for name, value in result.items()})
+        return row
+
+    def close(self) -> None:
+        """Flushes and closes."""
+        self._board.close()
+
+    def _append_csv(self, row: Row) -> None:
+        """A metric that was not there before widens the table, which is then written anew."""
+        if not set(row) <= set(self._columns):
+            self._write_csv([earlier for earlier in self.rows() if "split" not in earlier])
+            return
+        with self._csv.open("a", newline="", encoding="utf-8") as file:
+            csv.DictWriter(file, self._columns).writerow(row)
+
+    def _write_csv(self, rows: Sequence[Row]) -> None:
+        self._columns = list(dict.fromkeys(name for row in rows for name in row))
+        with self._csv.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, self._columns)
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+def measured(metrics: Mapping[str, Any]) -> Row:
+    """Plain numbers, with None where there was nothing to measure: JSON has no NaN."""
+    numbers = {name: float(value) for name, value in metrics.items()}
+    return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+
+
+def _prefix(name: str) -> str:
+    if name.startswith(_OF_GAMES):
+        return _PREFIXES.get(name, "games")
+    return _PREFIXES.get(name, "time" if name.startswith("time_") else "more")
+
+
+def _append(path: Path, rows: Sequence[Row]) -> None:
+    # What UTF-8 cannot hold, a lone surrogate, is written as the escape that JSON has for it.
+    with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def _rewrite(path: Path, keep: Callable[[Row], bool]) -> None:
+    """Keeps the rows that `keep` holds for; a last line that a crash cut off is dropped."""
+    if not path.exists():
+        return
+    kept = []
+    for line in path.open(encoding="utf-8"):  # splitlines() would also split at a reply's U+2028
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if keep(row):
+            kept.append(line)
+    path.write_text("".join(kept), encoding="utf-8")

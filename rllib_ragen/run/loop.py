@@ -1,0 +1,270 @@
+"""The loop of a run: train, show, validate, checkpoint, and know when to stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.diagnostics.alarms import Alarms
+from rllib_ragen.faults.exit_codes import ExitCode, exit_code_of, sentence_of
+from rllib_ragen.faults.interrupt import Interrupt
+from rllib_ragen.faults.watchdog import waiting
+from rllib_ragen.run.console import Display, Progress, percent
+from rllib_ragen.run.evaluation import Evaluation, Scale, best_on_validation, validation_line
+from rllib_ragen.run.folder import RunFolder, SavedState
+from rllib_ragen.run.log import Row, RunLog, measured
+
+if TYPE_CHECKING:
+    from rllib_ragen.starpo.algorithm import StarPO
+
+
+_NOTHING_TO_SAVE = (ExitCode.STORAGE, ExitCode.NOT_FINITE)
+
+OnEvaluation = Callable[[Sequence[Evaluation]], None]
+"""Is told what was found on one split at one iteration."""
+OnSave = Callable[[SavedState], None]
+"""Is told of every checkpoint, when it is complete."""
+
+
+def run_training(
+    config: RunConfig,
+    folder: RunFolder,
+    start: SavedState | None,
+    display: Display,
+    interrupt: Interrupt,
+    baselines: Scale | None,
+    on_evaluation: OnEvaluation | None = None,
+    on_save: OnSave | None = None,
+) -> tuple[Training, str]:
+    """A whole run: build, test, train with validation and checkpoints, test, export. Ray has been started.
+
+    Args:
+        config: checked.
+        folder: where everything goes.
+        start: the checkpoint to go on from; None: from the beginning.
+        display: is told what happens.
+        interrupt: ends the run after its current step, saved but neither tested nor exported.
+        baselines: floor and ceiling, for the display.
+        on_evaluation: see OnEvaluation.
+        on_save: see OnSave.
+
+    Returns:
+        (the training as it ended, why it ended).
+    """
+    from rllib_ragen.starpo.config import StarPOConfig
+
+    algo = StarPOConfig.from_run_config(config).build_algo()
+    first = start.iteration if start else 0
+    # A run that was killed before its first checkpoint has logs of what will be done again.
+    log = RunLog(folder.path, first)
+    try:
+        folder.forget_bests_after(first)
+        if start:
+            load(algo, start)
+            display.say(f"resumed     at iteration {first}")
+        training = Training(config, algo, folder, log, display, interrupt, baselines, first, on_evaluation, on_save)
+        try:
+            if first == 0:
+                training.evaluate_all()
+            training.validate_if_due()
+            reason = training.train()
+        except BaseException as error:
+            training.save_what_stands(error)
+            raise
+        if not interrupt.requested and training.stop_code is ExitCode.DONE:
+            training.evaluate_all()
+            algo.export_model(folder.export)
+            for policy in algo.trained_ids[1:]:
+                algo.export_model(folder.export.with_name(f"{folder.export.name}_{policy}"), policy)
+            if config.learner.lora_rank is not None:
+                algo.export_adapter(folder.export_adapter)
+        return training, reason
+    finally:
+        log.close()
+        algo.stop()
+
+
+def load(algo: StarPO, saved: SavedState) -> None:
+    """Takes a checkpoint's state.
+
+    Raises:
+        ConfigError: it is not what was written, or one of another run; one sentence.
+    """
+    try:
+        algo.load_checkpoint(str(saved.path))
+    except ValueError as error:
+        raise ConfigError(f"the checkpoint of iteration {saved.iteration} cannot be loaded: {error}") from error
+
+
+class Training:
+    """One run of `algo` from iteration `first` on.
+
+    Evaluations are remembered in the run's log, so a resumed run knows what was reached before and repeats none.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        algo: StarPO,
+        folder: RunFolder,
+        log: RunLog,
+        display: Display,
+        interrupt: Interrupt,
+        baselines: Scale | None,
+        first: int = 0,
+        on_evaluation: OnEvaluation | None = None,
+        on_save: OnSave | None = None,
+    ) -> None:
+        self.config = config
+        self.iteration = first
+        self._algo = algo
+        self._folder = folder
+        self._log = log
+        self._display = display
+        self._interrupt = interrupt
+        self._baselines = baselines
+        self._on_evaluation = on_evaluation
+        self._on_save = on_save
+        rows = log.rows()
+        self.evaluations = [Evaluation.from_row(row) for row in rows if "split" in row]
+        self._spent_s = max((row["time_s"] for row in rows if "time_s" in row), default=0.0)
+        self._num_tokens = max((row.get("num_reply_tokens_lifetime", 0) for row in rows), default=0)
+        self._saved_at = first if folder.checkpoints() else -1
+        self._alarms = Alarms(config.alarms, rows)
+        self._alarm = ""
+
+    def evaluate(self, split: str, num_instances: int) -> None:
+        """T = 1 and greedy on `split`, unless that was done at this iteration, or a stop is wanted."""
+        done = {e.greedy for e in self.evaluations if (e.iteration, e.split) == (self.iteration, split)}
+        found = []
+        for greedy in sorted({False, True} - done):
+            if self._interrupt.requested or num_instances == 0:
+                return
+            result = measured(self._algo.evaluate_split(split, num_instances, greedy))
+            row = self._log.evaluation(self.iteration, split, greedy, result)
+            self._watch(row)
+            found.append(Evaluation.from_row(row))
+            self.evaluations.append(found[-1])
+        if found:
+            self._display.say(validation_line(found, self._baselines))
+            if split == "val":
+                self._keep_best()
+            if self._on_evaluation is not None:
+                self._on_evaluation(found)
+
+    def evaluate_all(self) -> None:
+        """Validation and test instances: what stands before and after a run."""
+        if self.config.eval.interval:
+            self.evaluate("val", self.config.eval.num_instances)
+        self.evaluate("test", self.config.eval.num_test_instances)
+
+    def validate_if_due(self) -> None:
+        """Validation every `eval.interval` iterations."""
+        interval = self.config.eval.interval
+        if interval and self.iteration % interval == 0:
+            self.evaluate("val", self.config.eval.num_instances)
+
+    def train(self) -> str:
+        """Iterates until something says stop; why, in words. The last state is saved."""
+        before_s, started = self._spent_s, time.monotonic()
+        done_here = 0
+        reason = self._reason_to_stop(before_s)
+        while not reason:
+            metrics = self._iterate()
+            self.iteration += 1
+            done_here += 1
+            self._spent_s = before_s + time.monotonic() - started
+            self._num_tokens = metrics["num_reply_tokens_lifetime"]
+            row = self._log.train(
+                self.iteration, self._spent_s, metrics, self._algo.last_trajectories(), self._algo.last_advantages()
+            )
+            left_s = self._left_s((self._spent_s - before_s) / done_here)
+            self._display.iteration(Progress(self.iteration, self.config.iterations, self._spent_s, left_s, metrics))
+            self._watch(row)
+            self.validate_if_due()
+            reason = self._reason_to_stop(before_s + time.monotonic() - started)
+            interval = self.config.checkpoint_interval
+            if reason or (interval and self.iteration % interval == 0):
+                self.save()
+        self.save()
+        return reason
+
+    def save_what_stands(self, error: BaseException) -> None:
+        """After an error: a checkpoint of the last whole iteration, if that is possible and somebody may want it."""
+        folder = self._folder.path
+        wanted = self._interrupt.given_up or not isinstance(error, KeyboardInterrupt)
+        if not wanted or not self._algo.between_updates or exit_code_of(error, folder) in _NOTHING_TO_SAVE:
+            return
+        try:
+            self.save()
+        except Exception as why:
+            self._display.say(
+                f"iteration {self.iteration} could not be saved: {sentence_of(why, exit_code_of(why, folder))}"
+            )
+
+    def _iterate(self) -> Row:
+        with waiting(f"iteration {self.iteration + 1}"):
+            return measured(self._algo.train()["starpo"])
+
+    def save(self) -> None:
+        """A checkpoint of this iteration, unless there is one."""
+        if self._saved_at == self.iteration:
+            return
+        with waiting("a checkpoint"):
+            path = self._folder.save_checkpoint(self.iteration, self._save_to, self.config.keep_checkpoints)
+        self._saved_at = self.iteration
+        if self._on_save is not None:
+            self._on_save(SavedState(self.iteration, path))
+
+    @property
+    def stop_code(self) -> ExitCode:
+        """DONE, or what made it stop."""
+        return self._algo.stop_code
+
+    def _keep_best(self) -> None:
+        """Saves this iteration if no validation was better."""
+        best = best_on_validation(self.evaluations)
+        if best is not None and best[0] == self.iteration:
+            with waiting("a checkpoint"):
+                path = self._folder.save_best(self.iteration, self._save_to)
+            self._display.say(f"best so far on validation ({percent(best[1])}), kept in {path}")
+
+    def _watch(self, row: Row) -> None:
+        """Tells and logs the alarms that a row sets off."""
+        for alarm in self._alarms.feed(row):
+            self._log.alarm(alarm.to_json())
+            self._display.say(f"warning  {alarm}")
+            if alarm.mode == "stop":
+                self._alarm = f"alarms.{alarm.alarm}=stop and there is a {alarm}"
+
+    def _save_to(self, folder: Path) -> None:
+        self._algo.save_checkpoint(str(folder))
+
+    def _reason_to_stop(self, spent_s: float) -> str:
+        limit_s, limit_tokens = self.config.time_limit_s, self.config.token_limit
+        if self._interrupt.requested:
+            return "it was interrupted"
+        if self._algo.stop_reason:
+            return str(self._algo.stop_reason)
+        if self._alarm:
+            return self._alarm
+        if self.iteration >= self.config.iterations:
+            return f"all {self.config.iterations} iterations are done"
+        if limit_s is not None and spent_s >= limit_s:
+            return f"the time limit of {limit_s:g} s is reached"
+        if limit_tokens is not None and self._num_tokens >= limit_tokens:
+            return f"the limit of {limit_tokens} sampled tokens is reached"
+        return ""
+
+    def _left_s(self, seconds_per_iteration: float) -> float:
+        """Until the first of the limits that are set."""
+        left_s = [(self.config.iterations - self.iteration) * seconds_per_iteration]
+        if self.config.time_limit_s is not None:
+            left_s.append(self.config.time_limit_s - self._spent_s)
+        if self.config.token_limit is not None:
+            left_s.append(self._spent_s * (self.config.token_limit / max(1, self._num_tokens) - 1))
+        return max(0.0, min(left_s))

@@ -1,0 +1,78 @@
+"""Everything that can be checked before Ray, torch or a model is loaded, so that bad input costs seconds."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.config.task_names import game_name
+from rllib_ragen.models.folder import check_model_folder
+from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
+from rllib_ragen.starpo.checks.lora import check_lora
+
+_SET_IN_RAY_JOBS = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+_TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
+
+
+def preflight(config: RunConfig, *, writes: bool = True) -> EngineChoice:
+    """Checks model folder, engine and, where the command `writes` to it, the results folder.
+
+    Returns:
+        The engine that will sample.
+
+    Raises:
+        ConfigError: one sentence naming the key.
+    """
+    try:
+        in_game = game_name(config.env.name) is not None
+        folder = check_model_folder(config.model.path, config.rollout.max_context_tokens, in_game=in_game)
+        check_chat_template(folder)
+        check_lora(config.learner, folder)
+        if writes:
+            check_writable(config.results_dir)
+        return choose_engine(
+            config.rollout.engine,
+            num_env_runners=config.rollout.num_env_runners,
+            model_path=folder,
+            on_gpu=config.rollout.num_gpus_per_env_runner > 0,
+        )
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"model.path: a JSON file in {config.model.path} cannot be read: {error}") from None
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def check_chat_template(folder: Path) -> None:
+    """The folder's tokenizer can tell a conversation.
+
+    Raises:
+        ConfigError: it has no chat template.
+    """
+    tokenizer = folder / "tokenizer_config.json"
+    if any((folder / name).is_file() for name in _TEMPLATE_FILES):
+        return
+    if not (tokenizer.is_file() and json.loads(tokenizer.read_text(encoding="utf-8")).get("chat_template")):
+        raise ConfigError(f"model.path: the tokenizer in {folder} has no chat template ({_TEMPLATE_FILES[0]})")
+
+
+def check_writable(folder: Path) -> None:
+    """Makes `folder` and writes to it once.
+
+    Raises:
+        ConfigError: that is not possible, or what is written would go with the working directory of a Ray job.
+    """
+    if _SET_IN_RAY_JOBS in os.environ and not folder.is_absolute():
+        raise ConfigError(
+            f"results_dir: {str(folder)!r} would be deleted with the working directory of this Ray job;"
+            " give --results-dir an absolute path that all nodes share"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ConfigError(f"results_dir: cannot write to {folder}: {error.strerror}") from None

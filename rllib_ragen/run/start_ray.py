@@ -1,0 +1,83 @@
+"""Starts Ray for one run: local and quiet, or the cluster that RAY_ADDRESS names."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import sys
+
+from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.faults.exit_codes import WorkersLost
+from rllib_ragen.models.quiet_libraries import quieten
+
+_TRIES = 3
+_TOO_SLOW = "timed out during startup"
+
+
+def start_ray(config: RunConfig) -> None:
+    """Connects to RAY_ADDRESS if that is set, else starts a local Ray that is big enough.
+
+    Raises:
+        ConfigError: the cluster has fewer CPUs or GPUs than the run's actors ask for, so they would wait for ever.
+        WorkersLost: no local Ray can be started.
+    """
+    # Read when torch is loaded. Threads that wait by spinning are some 30 % faster on an idle machine, but a single
+    # other busy process makes them several times slower: each step waits for a thread that has no core.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if not os.environ.get("RAY_ADDRESS"):
+        # Ray's C++ core calls it an error that RLlib passes its config by reference to actors that may restart.
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+        # Ray's name for "no other machine takes part": its servers listen on the loopback address alone, as they do on
+        # macOS. Without it GCS, raylet and every worker listen on all addresses.
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    import ray
+
+    if os.environ.get("RAY_ADDRESS"):
+        ray.init(logging_level=logging.ERROR)
+    else:
+        _start_local(max(os.cpu_count() or 1, cpus_wanted(config)))
+    quieten()
+    have = ray.cluster_resources()
+    for kind, wanted in (("CPU", float(cpus_wanted(config))), ("GPU", gpus_wanted(config))):
+        if have.get(kind, 0.0) < wanted:
+            raise ConfigError(
+                f"rollout.num_env_runners and learner.num_learners ask for {wanted:g} {kind}s in all,"
+                f" but Ray has {have.get(kind, 0.0):g}"
+            )
+
+
+def _start_local(cpus: int) -> None:
+    """A Ray of this run's own, not one that happens to run on this machine.
+
+    Ray gives its processes a fixed 30 s to come up, which a busy machine may need for other things.
+    """
+    import ray
+
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            ray.init("local", num_cpus=cpus, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+            return
+        except Exception as error:
+            if _TOO_SLOW not in str(error):
+                raise
+            if not tries_left:
+                raise WorkersLost(f"Ray did not start within 30 s, {_TRIES} times: is the machine too busy?") from error
+            print("Ray did not start within 30 s (a busy machine?): once more", file=sys.stderr, flush=True)
+            ray.shutdown()
+
+
+def cpus_wanted(config: RunConfig) -> int:
+    """One for each actor, and one for the driver."""
+    return config.rollout.num_env_runners + config.learner.num_learners + 1
+
+
+def gpus_wanted(config: RunConfig) -> float:
+    """GPUs of all actors; fractions of a GPU add up on one, whole ones do not."""
+    runners = config.rollout.num_env_runners * config.rollout.num_gpus_per_env_runner
+    learners = max(1, config.learner.num_learners) * config.learner.num_gpus_per_learner
+    total = runners + learners
+    return float(math.ceil(total - 1e-9))

@@ -1,0 +1,46 @@
+"""Which trajectories of an iteration are written down for people to read, and with what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rllib_ragen.credit.groups import group_members, spread
+from rllib_ragen.rollout.trajectory_json import to_json
+from rllib_ragen.types import FloatArray, Trajectory
+
+MAX_GROUPS, MAX_MEMBERS = 4, 8
+
+
+def sample_records(trajectories: Sequence[Trajectory], advantages: Sequence[FloatArray | None]) -> list[dict[str, Any]]:
+    """JSON records of the group that differs most (up to 8 members) and of the first member of 3 other groups.
+
+    Args:
+        trajectories: of one iteration.
+        advantages: of each, [num_tokens]; None where the update did not use it.
+
+    Returns:
+        What `to_json` gives, with `member`, the trajectory's place in its group, and in each turn `advantages`, one
+        per sampled token, where there are any.
+    """
+    members = group_members(trajectories)
+    returns = np.array([trajectory.episode_return for trajectory in trajectories], np.float64)
+    whole = max(members, key=lambda group: spread(returns[members[group]]), default=None)
+    others = [group for group in members if group != whole][: MAX_GROUPS - 1]
+    return [
+        _record(trajectories[index], member, advantages[index])
+        for group in members
+        if group == whole or group in others
+        for member, index in enumerate(members[group][: MAX_MEMBERS if group == whole else 1])
+    ]
+
+
+def _record(trajectory: Trajectory, member: int, advantages: FloatArray | None) -> dict[str, Any]:
+    record = {"member": member, **to_json(trajectory)}
+    if advantages is not None:
+        turn_index = trajectory.turn_index()
+        for k, turn in enumerate(record["turns"]):
+            turn["advantages"] = [round(float(a), 4) for a in advantages[turn_index == k]]
+    return record

@@ -1,0 +1,75 @@
+"""state.json of a checkpoint: read and compared without torch, so that a bad one is answered at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ragen_envs.registry import env_names, gym_id
+from rllib_ragen.config.load import flatten
+from rllib_ragen.starpo.checkpoint.files import check_files
+
+STATE_FILE = "state.json"
+_FORMAT = 2
+_SEAL = "sha256"
+_SECTIONS = ("env", "multi_agent", "model", "rollout", "vllm", "credit", "learner", "diagnostics")
+"""Of the config: those that a checkpoint holds; the others are about a run's length and its watching."""
+_DECAY = "learner.decay_iterations"
+
+
+def write_facts(folder: Path, facts: Mapping[str, Any]) -> None:
+    """Writes `facts`, and the checksum of all of them."""
+    stated = {"format": _FORMAT, **facts}
+    text = json.dumps({**stated, _SEAL: _seal(stated)}, indent=2)
+    (folder / STATE_FILE).write_text(f"{text}\n", encoding="utf-8")
+
+
+def read_facts(folder: Path) -> dict[str, Any]:
+    """state.json of a checkpoint.
+
+    Raises:
+        ValueError: no (complete) checkpoint, one of another format, a file that lacks or is cut off.
+    """
+    path = folder / STATE_FILE
+    if not path.is_file():
+        raise ValueError(f"{str(folder)!r} holds no complete checkpoint (no {STATE_FILE})")
+    try:
+        facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found = facts.get("format")
+    except (ValueError, AttributeError) as error:
+        raise ValueError(f"{str(path)!r} is torn: {error}") from None
+    if found != _FORMAT:
+        raise ValueError(f"{str(path)!r} has format {found!r}, this version reads {_FORMAT}")
+    if facts.pop(_SEAL, None) != _seal(facts):
+        raise ValueError(f"{str(path)!r} is not what was written: its checksum is another")
+    check_files(folder, facts["files"], contents=False)
+    return facts
+
+
+def config_differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Keys that two configs (as JSON) set differently, with both values; where results go is not compared.
+
+    `learner.decay_iterations` is compared only where both say it: else it is the run's length.
+    """
+    before, after = _comparable(saved), _comparable(now)
+    keys = [key for key in {**before, **after} if key == "seed" or key.split(".")[0] in _SECTIONS]
+    if None in (before.get(_DECAY), after.get(_DECAY)):
+        keys = [key for key in keys if key != _DECAY]
+    return [
+        f"{key} ({before.get(key)!r} in the checkpoint, {after.get(key)!r} here)"
+        for key in keys
+        if before.get(key) != after.get(key)
+    ]
+
+
+def _comparable(config: Mapping[str, Any]) -> dict[str, Any]:
+    flat = flatten(config)
+    short = {gym_id(name): name for name in env_names()}
+    return {**flat, "env.name": short.get(flat.get("env.name", ""), flat.get("env.name"))}
+
+
+def _seal(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,34 @@
+"""Weights in safetensors files that say which update they belong to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from rllib_ragen.models.weight_arrays import WireArray, WireState, from_wire, to_wire
+
+
+def save_weights(path: Path, state: Mapping[str, WireArray], version: str) -> None:
+    """Writes `state`; `path` is whole or as it was."""
+    tensors = {name: from_wire(array) for name, array in state.items()}
+    temporary = path.with_suffix(".part")
+    save_file(tensors, temporary, metadata={"format": "pt", "weights_seq_no": version})
+    os.replace(temporary, path)
+
+
+def load_weights(path: Path, version: str) -> WireState:
+    """What `save_weights` was given.
+
+    Raises:
+        ValueError: the file is of another update than `version`.
+    """
+    with safe_open(path, framework="pt") as file:
+        found = (file.metadata() or {}).get("weights_seq_no")
+        if found != version:
+            raise ValueError(f"{str(path)!r} belongs to update {found}, the checkpoint to update {version}")
+        names: list[str] = list(file.keys())
+        return {name: to_wire(file.get_tensor(name)) for name in names}

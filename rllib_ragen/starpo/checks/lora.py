@@ -1,0 +1,68 @@
+"""Whether the adapters that a config asks for can be had, found out without loading the model."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+
+from rllib_ragen.config.errors import ConfigError, nearest
+from rllib_ragen.config.schema import LearnerSection
+from rllib_ragen.models.lora_settings import is_named
+
+_IN_A_BLOCK = re.compile(r"(.*\.\d+\..*)\.weight")
+"""Weights of the model's numbered blocks: neither the embedding's nor the head's."""
+
+
+def check_lora(learner: LearnerSection, folder: Path) -> None:
+    """Nothing to say without `lora_rank`.
+
+    Args:
+        learner: the settings of the update.
+        folder: of the model; names and shapes of its weights are read.
+
+    Raises:
+        ConfigError: peft is missing, or rank or targets do not fit the model.
+    """
+    rank = learner.lora_rank
+    if rank is None:
+        return
+    if find_spec("peft") is None:
+        raise ConfigError(
+            f"learner.lora_rank={rank} needs the library peft: pip install 'rllib_ragen[lora]'; without it only null is"
+            " allowed"
+        )
+    layers = linear_layers(folder)
+    names = sorted({layer.rsplit(".", 1)[-1] for layer in layers})
+    for target in learner.lora_targets or []:
+        if not any(is_named(layer, target) for layer in layers):
+            raise ConfigError(f"learner.lora_targets: no linear layer is called {target!r}; {nearest(target, names)}")
+    chosen = learner.lora_targets or names
+    limit = max(min(shape) for layer, shape in layers.items() if any(is_named(layer, target) for target in chosen))
+    if rank > limit:
+        raise ConfigError(
+            f"learner.lora_rank={rank} is not low: no matrix that it is for has a higher rank than {limit};"
+            f" allowed: 1 to {limit}, or null for all weights"
+        )
+
+
+def linear_layers(folder: Path) -> dict[str, tuple[int, ...]]:
+    """Shape of every weight matrix in the blocks of the model in `folder`, by the name of its layer.
+
+    Raises:
+        ConfigError: a file that is no safetensors file, or there is no such matrix.
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        try:
+            with safe_open(path, framework="numpy") as file:
+                shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        except SafetensorError as error:
+            raise ConfigError(f"model.path: {path} cannot be read: {error}") from None
+        matches = {_IN_A_BLOCK.fullmatch(name): shape for name, shape in shapes.items() if len(shape) == 2}
+        found |= {match[1]: shape for match, shape in matches.items() if match}
+    if not found:
+        raise ConfigError(f"learner.lora_rank: the model in {folder} has no linear layers for adapters; allowed: null")
+    return found

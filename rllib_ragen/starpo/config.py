@@ -1,0 +1,359 @@
+"""StarPOConfig: RLlib's fluent configuration of a StarPO run."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from ray.rllib.algorithms.algorithm_config import NotProvided
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+
+from ragen_envs.games.registry import make_game
+from ragen_envs.registry import gym_id
+from ragen_envs.spaces import AnyText
+from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.load import algorithm_preset, flatten
+from rllib_ragen.config.messages import sentence
+from rllib_ragen.config.schema import CreditSection, DiagnosticsSection, EnvSection, LearnerSection, RunConfig, Section
+from rllib_ragen.config.task_names import game_name, task_ids, task_name
+from rllib_ragen.credit.registry import make_estimator
+from rllib_ragen.models.folder import check_model_folder
+from rllib_ragen.models.lora_settings import lora_settings
+from rllib_ragen.models.tiny.run_model import ensure_run_model
+from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
+from rllib_ragen.starpo.checks.combinations import check_config
+from rllib_ragen.starpo.checks.lora import check_lora
+from rllib_ragen.starpo.checks.policies import check_line_up
+from rllib_ragen.starpo.env_registry import is_registered, register_text_envs
+from rllib_ragen.starpo.matchmaking.games import policies_of
+from rllib_ragen.starpo.setters import FluentSetters
+from rllib_ragen.starpo.weight_broadcast import Broadcast
+
+_RENAMED = {("model", "path"): "model_path", ("rollout", "timeout_s"): "sample_timeout_s"}
+_RENAMED |= {("diagnostics", key): f"diagnostics_{key}" for key in ("interval", "num_prompts")}
+_RENAMED[("multi_agent", "mode")] = "play_mode"
+_FLAT = ("multi_agent", "model", "rollout", "vllm", "credit", "learner", "diagnostics", "fault")
+_SECTIONS: dict[str, type[Section]] = {
+    name: field.annotation
+    for name, field in RunConfig.model_fields.items()
+    if name in _FLAT and isinstance(field.annotation, type)
+}
+ATTRIBUTES: dict[str, tuple[str, str]] = {
+    _RENAMED.get((section, key), key): (section, key) for section, cls in _SECTIONS.items() for key in cls.model_fields
+}
+"""Flat attribute of a StarPOConfig → (section, key) of the RunConfig that means the same."""
+_TUNE_KEYS = {"__trial_info__", "__stdout_file__", "__stderr_file__", "multiagent", "class", "_enable_new_api_stack"}
+_OLD_STACK_KEYS = {"model", "optimizer", "replay_buffer_config"}
+_MAX_TEXT = 1_000_000
+_CHANNEL_TIMEOUT_S = 120.0
+"""Longest wait for a member of the channel for weights."""
+
+
+register_text_envs()
+
+
+class StarPOConfig(FluentSetters):
+    """Configures StarPO.
+
+    .. code-block:: python
+
+        algo = (
+            StarPOConfig()
+            .environment("ragen/Sokoban-v0", env_config={"limits": {"max_turns": 5}})
+            .env_runners(num_env_runners=2)
+            .learners(num_learners=0)
+            .llm(model="tiny")
+            .training(estimator="rloo", lr=1e-4, clip_high=0.28)
+            .build_algo()
+        )
+
+    Settings are plain attributes with the names, defaults and ranges of RunConfig's keys (`ATTRIBUTES`), so a run
+    means the same from YAML, the command line, Python and a Tune search space.
+    """
+
+    def __init__(self, algo_class: Any = None) -> None:
+        from rllib_ragen.rollout.env_runner import LLMEnvRunner
+        from rllib_ragen.starpo.algorithm import StarPO
+
+        super().__init__(algo_class=algo_class or StarPO)
+        defaults = RunConfig()
+        for attribute, (section, key) in ATTRIBUTES.items():
+            setattr(self, attribute, getattr(getattr(defaults, section), key))
+        self.seed = defaults.seed
+        self.environment(gym_id(defaults.env.name))
+        self.observation_space = self.action_space = AnyText(_MAX_TEXT)
+        self.env_runner_cls = LLMEnvRunner
+        # Text goes to engines as it is; the default connectors want dict spaces of several agents.
+        self.add_default_connectors_to_env_to_module_pipeline = False
+        self.add_default_connectors_to_module_to_env_pipeline = False
+        # RLlib's defaults are made for vectors and timesteps; these are what text and whole episodes need.
+        self.batch_mode = "complete_episodes"
+        self.episodes_to_numpy = False
+        self.create_local_env_runner = False
+        self.grad_clip_by = "global_norm"
+        self.evaluation_duration = defaults.eval.num_instances
+        # Weights are published by StarPO itself, blocking (weights.py); there is no other state to merge.
+        self._dont_auto_sync_env_runner_states = True
+        # The default sleeps a minute inside the failing actor.
+        self.delay_between_env_runner_restarts_s = 1.0
+        self.max_num_env_runner_restarts = 1000
+
+    # --- fluent setters ---------------------------------------------------------------------------------------------
+
+    def environment(self, env: Any = NotProvided, *, env_config: Any = NotProvided, **kwargs: Any) -> StarPOConfig:
+        """The task.
+
+        Args:
+            env: name (`sokoban`, `ragen/Sokoban-v0`, the game `tic_tac_toe`) or one that `register_env` was given; must
+                make TextEnvs, or with several agents TextGameEnvs or RLlib's MultiAgentEnvs of text.
+            env_config: {"task": settings of the task, "limits": fields of TextLimits}.
+            kwargs: as in AlgorithmConfig.environment.
+
+        Raises:
+            ValueError: an unknown name.
+        """
+        if isinstance(env, str) and not is_registered(env):
+            env = gym_id(task_name(env))
+        super().environment(env, env_config=env_config, **kwargs)
+        return self
+
+    def algorithm(self, name: str) -> StarPOConfig:
+        """Sets estimator, filter and loss by one word (docs/algorithms.md): starpo_s, ppo, grpo, dapo …
+
+        Setters that come later win.
+
+        Raises:
+            ConfigError: unknown algorithm.
+        """
+        said = flatten(algorithm_preset(name))
+        keys = {attribute: f"{section}.{key}" for attribute, (section, key) in ATTRIBUTES.items()}
+        return self._set(**{attribute: said[key] for attribute, key in keys.items() if key in said})
+
+    def update_from_dict(self, config_dict: Mapping[str, Any]) -> StarPOConfig:
+        """As AlgorithmConfig's, but unknown keys are refused.
+
+        Raises:
+            ValueError: an unknown key, with the nearest known one.
+        """
+        for key in config_dict:
+            name = self._translate_special_keys(key, warn_deprecated=False)
+            if not hasattr(self, name) and name not in _TUNE_KEYS:
+                near = difflib.get_close_matches(key, list(vars(self)), n=1)
+                raise ConfigError(f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        rest = dict(config_dict)
+        for key in _OLD_STACK_KEYS & rest.keys():
+            # RLlib would hand these to training(), which does not have them.
+            setattr(self, key, rest.pop(key))
+        super().update_from_dict(rest)
+        return self
+
+    # --- RunConfig and back -----------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_run_config(cls, run: RunConfig) -> StarPOConfig:
+        """The same run for RLlib. `eval` and the run's length stay with whoever drives it."""
+        config = cls()
+        env = run.env.model_dump()
+        name, task = env.pop("name"), env.pop("task")
+        if game_name(name) or name in (*task_ids(), *task_ids().values()):
+            config.environment(name, env_config={"task": task, "limits": env})
+        else:
+            config.environment(name, env_config=task)
+        config._set(**{name: getattr(getattr(run, section), key) for name, (section, key) in ATTRIBUTES.items()})
+        if run.learner.lr_schedule != "constant":
+            config._set(decay_iterations=run.learner.decay_iterations or run.iterations)
+        config.seed = run.seed
+        return config
+
+    def to_run_config(self) -> RunConfig:
+        """The same run as the one schema of YAML and command line.
+
+        Of somebody else's registered environment, `env.name` is the registered name and `env.task` all of env_config.
+
+        Raises:
+            ConfigError: a value out of range, or an unknown key of `env_config`.
+        """
+        tree: dict[str, Any] = {section: {} for section in _SECTIONS}
+        for attribute, (section, key) in ATTRIBUTES.items():
+            tree[section][key] = getattr(self, attribute)
+        tree["env"] = self._env_tree()
+        try:
+            return RunConfig.model_validate({**tree, "seed": self.seed})
+        except ValidationError as error:
+            raise ConfigError(sentence(error)) from None
+
+    def credit_section(self) -> CreditSection:
+        """The settings of filters and estimators."""
+        return self.to_run_config().credit
+
+    def learner_section(self) -> LearnerSection:
+        """The settings of the update."""
+        return self.to_run_config().learner
+
+    def diagnostics_section(self) -> DiagnosticsSection:
+        """How often, and how closely, it is measured what reasoning depends on."""
+        return self.to_run_config().diagnostics
+
+    # --- derived ----------------------------------------------------------------------------------------------------
+
+    @property
+    def model_folder(self) -> Path:
+        """Where the model is."""
+        return ensure_run_model(self.to_run_config())
+
+    def game(self) -> str | None:
+        """The game for several seats that is played; None for other tasks, and for somebody else's environments."""
+        name = self._text_env_name()
+        return None if name is None else game_name(name)
+
+    def module_ids(self) -> list[str]:
+        """All policies, sorted."""
+        return sorted(map(str, self.policies))
+
+    def trained_ids(self) -> list[str]:
+        """Those that learn, sorted."""
+        chosen = self.policies_to_train
+        if chosen is None:
+            return self.module_ids()
+        return [name for name in self.module_ids() if (chosen(name, None) if callable(chosen) else name in chosen)]
+
+    @property
+    def has_several_agents(self) -> bool:
+        """Whether environments are multi-agent ones."""
+        return self.game() is not None or bool(self.is_multi_agent)
+
+    @property
+    def shares_module(self) -> bool:
+        """Whether the sampler uses the learner's own module: both in one process, and of one type."""
+        return bool(self.num_env_runners == 0 and self.num_learners == 0 and self.dtype == "float32")
+
+    @property
+    def workers_per_engine(self) -> int:
+        """Processes that one vLLM engine's model is spread over (tensor parallel)."""
+        return max(1, int(self.num_gpus_per_env_runner))
+
+    def threads_of(self, *, actor: bool) -> int:
+        """Torch threads of a process: what was asked for, else 1 in an actor and one per core in the driver."""
+        return int(self.torch_threads or (1 if actor else len(os.sched_getaffinity(0))))
+
+    def engine_choice(self) -> EngineChoice:
+        """Which engine generates, and why.
+
+        Raises:
+            ValueError: the engine that is asked for cannot be used.
+        """
+        return choose_engine(
+            self.engine,
+            num_policies=len(self.policies),
+            num_env_runners=self.num_env_runners,
+            model_path=self.model_folder,
+            on_gpu=self.num_gpus_per_env_runner > 0,
+        )
+
+    def resolved_env_config(self) -> dict[str, Any]:
+        """`env_config` as environments get it, with prompt_style `auto` decided."""
+        if self._text_env_name() is None:
+            return dict(self.env_config)
+        run = self.to_run_config()
+        limits = run.text_limits() if self.game() is None else run.game_limits()
+        return {"task": run.env.task, "limits": asdict(limits)}
+
+    def validate(self) -> None:
+        """Refuses what makes no sense, before anything heavy is started.
+
+        Raises:
+            ValueError: one sentence that names the key.
+        """
+        self._seat_policies()
+        super().validate()
+        if self.in_evaluation:
+            # RLlib's copy for evaluation runners, of which there are none.
+            return
+        run = self.to_run_config()
+        if self._text_env_name() is None:
+            # A user's own environment: its config is its own business.
+            run = run.model_copy(update={"env": EnvSection()})
+        check_config(run)
+        if self.lr_schedule != "constant" and self.decay_iterations is None:
+            raise ConfigError(f"learner.decay_iterations: must be an integer ≥ 1 with lr_schedule={self.lr_schedule}")
+        in_game = self.game() is not None
+        check_lora(run.learner, check_model_folder(self.model_path, self.max_context_tokens, in_game=in_game))
+        check_line_up(self)
+
+    def _seat_policies(self) -> None:
+        """What `play_mode` means in RLlib's terms; a user's own `.multi_agent(…)` goes before it."""
+        from rllib_ragen.rollout.env_runner import LLMEnvRunner
+        from rllib_ragen.rollout.game_env_runner import MultiAgentLLMEnvRunner
+
+        game = self.game()
+        if game is not None and not self.is_multi_agent:
+            run = self.to_run_config()
+            policies, trained, mapping = policies_of(run.multi_agent, make_game(game, **run.env.task).seats)
+            self.multi_agent(policies=set(policies), policies_to_train=trained, policy_mapping_fn=mapping)
+        if self.has_several_agents and self.env_runner_cls is LLMEnvRunner:
+            self.env_runner_cls = MultiAgentLLMEnvRunner
+
+    def make_broadcast(self) -> Broadcast | None:
+        """The way of new weights to the engines; None: through the object store."""
+        if self.weight_transfer != "broadcast":
+            return None
+        gpus = self.num_gpus_per_learner > 0 and self.num_gpus_per_env_runner > 0
+        return Broadcast("nccl" if gpus else "gloo", self.workers_per_engine, _CHANNEL_TIMEOUT_S)
+
+    # --- what RLlib builds ------------------------------------------------------------------------------------------
+
+    def get_default_rl_module_spec(self) -> RLModuleSpec:
+        """The policy, with a value head where the estimator needs one."""
+        from rllib_ragen.models.llm_module import LLMRLModule, ModuleSettings
+
+        settings = ModuleSettings(
+            path=str(self.model_folder),
+            dtype=self.dtype,
+            temperature=self.temperature,
+            value_head=make_estimator(self.credit_section()).needs_values,
+            seed=self.seed or 0,
+            grouped_attention=self.num_gpus_per_learner == 0,
+            lora=lora_settings(self.learner_section()),
+        )
+        return RLModuleSpec(module_class=LLMRLModule, model_config=dict(settings))
+
+    def get_default_learner_class(self) -> Any:
+        """The StarPO learner."""
+        from rllib_ragen.learner.learner import StarPOLearner
+
+        return StarPOLearner
+
+    def build_learner_group(
+        self, *, env: Any = None, spaces: Any = None, rl_module_spec: Any = None, placement_group: Any = None
+    ) -> Any:
+        """As AlgorithmConfig's; the group knows of weights that are shared out."""
+        from rllib_ragen.learner.learner_group import StarPOLearnerGroup
+
+        spec = rl_module_spec or self.get_multi_rl_module_spec(env=env, spaces=spaces)
+        return StarPOLearnerGroup(config=self.copy(), module_spec=spec, placement_group=placement_group)
+
+    def build_learner_connector(self, input_observation_space: Any, input_action_space: Any, device: Any = None) -> Any:
+        """An empty pipeline: rows arrive finished."""
+        from ray.rllib.connectors.learner import LearnerConnectorPipeline
+
+        return LearnerConnectorPipeline(
+            input_observation_space=input_observation_space, input_action_space=input_action_space, connectors=[]
+        )
+
+    def _env_tree(self) -> dict[str, Any]:
+        name, given = self._text_env_name(), dict(self.env_config)
+        if name is None:
+            return {"name": str(self.env), "task": given}
+        task, limits = given.pop("task", {}), given.pop("limits", {})
+        if given:
+            raise ConfigError(f"env_config: unknown key {min(given)!r}; allowed: task, limits")
+        return {"name": name, "task": dict(task), **limits}
+
+    def _text_env_name(self) -> str | None:
+        """Short name of one of this project's environments or games, or None for a registered one of somebody else."""
+        return task_ids().get(self.env) if isinstance(self.env, str) else None

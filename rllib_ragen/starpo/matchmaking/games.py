@@ -1,0 +1,178 @@
+"""Who plays whom in environments with several agents: self-play, a policy per role, a league, scripted opponents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from ray.rllib.core import DEFAULT_MODULE_ID
+
+from ragen_envs.games.baselines import best_script
+from ragen_envs.games.registry import make_game
+from ragen_envs.splits import Split
+from rllib_ragen.config.schema import MultiAgentSection
+from rllib_ragen.rollout.collect_games import GameSpec
+from rllib_ragen.rollout.scripted_seats import SCRIPT
+from rllib_ragen.rollout.seeds import derived_seed
+from rllib_ragen.rollout.specs import EpisodeSpec, evaluation_specs, training_specs
+from rllib_ragen.rollout.statistics import rollout_statistics
+from rllib_ragen.starpo.matchmaking.league import League, member_ids, score_of
+from rllib_ragen.starpo.matchmaking.single_agent import LineUp, Play
+from rllib_ragen.types import Trajectory
+
+if TYPE_CHECKING:
+    from rllib_ragen.starpo.config import StarPOConfig
+
+OUTCOMES = ("win", "draw", "loss")
+_RANDOM = "uniform"
+_SEAT, _DEAL = 7, 8
+MapAgent = Callable[..., str]
+
+
+def policies_of(section: MultiAgentSection, seats: Sequence[str]) -> tuple[list[str], list[str], MapAgent]:
+    """(policy ids, those that learn, policy_mapping_fn) of a mode."""
+    if section.mode == "per_role":
+        return list(seats), list(seats), _own_role
+    if section.mode == "league":
+        return [DEFAULT_MODULE_ID, *member_ids(section.league_size)], [DEFAULT_MODULE_ID], _learner
+    return [DEFAULT_MODULE_ID], [DEFAULT_MODULE_ID], _learner
+
+
+def _own_role(agent_id: str, episode: Any, **kwargs: Any) -> str:
+    return agent_id
+
+
+def _learner(agent_id: str, episode: Any, **kwargs: Any) -> str:
+    return str(DEFAULT_MODULE_ID)
+
+
+class GameLineUp(LineUp):
+    """Several agents. In `league` and `against` one seat is the learner's, in turn from group to group."""
+
+    def __init__(self, config: StarPOConfig) -> None:
+        super().__init__(config)
+        run = config.to_run_config()
+        self._section = run.multi_agent
+        self._game = config.game()
+        game = make_game(self._game, **run.env.task) if self._game else None
+        self._seats = list(game.seats) if game else []
+        self._cooperative = game is not None and game.cooperative
+        self._league = League(run.multi_agent.league_size) if run.multi_agent.mode == "league" else None
+        self._last_score = float("nan")
+
+    def training_specs(self, first_group: int, num_groups: int) -> Sequence[EpisodeSpec]:
+        """As LineUp's. All plays of a group have the same line-up."""
+        specs = training_specs(self.config.seed, first_group, num_groups, self.config.group_size)
+        return [_with_seats(spec, self._line_up(int(spec.group_id))) for spec in specs]
+
+    def _line_up(self, group: int) -> tuple[tuple[str, str], ...]:
+        """Who sits at the seats that are not mapped by policy_mapping_fn."""
+        if self._section.mode not in ("league", "against"):
+            return ()
+        learner = group % len(self._seats)
+        return tuple((seat, self._opponent(group, index)) for index, seat in enumerate(self._seats) if index != learner)
+
+    def _opponent(self, group: int, seat: int) -> str:
+        if self._league is None:
+            return SCRIPT + self._section.opponent
+        return self._league.opponent(self.config.seed, group, seat)
+
+    def statistics(self, own: Sequence[Trajectory]) -> dict[str, float]:
+        """win_rate, draw_rate, loss_rate and return of each seat, over all games of the batch; the league's size."""
+        found = seat_statistics(own, sorted({trajectory.agent_id for trajectory in own}))
+        if self._league is not None:
+            found["league_members"] = float(len(self._league.joined))
+            found["league_score"] = score_of(own) or 0.0
+        return found
+
+    def evaluate(self, play: Play, split: str, num_instances: int) -> dict[str, float]:
+        """`num_instances` games against each scripted opponent, the seats in turn; the same games every time.
+
+        In a cooperative game, besides, as many of the policies among themselves: what they reach together.
+
+        Returns:
+            rollout_statistics and num_instances: of the games against the random player; in a cooperative game of the
+            first seat in those among themselves. Of every seat and opponent: win_rate, draw_rate, loss_rate and
+            return, as `win_rate_<seat>_vs_<opponent>`; among themselves it is `_vs_itself`. Environments without
+            scripted players: rollout_statistics of the policies among themselves.
+        """
+        if self._game is None:
+            trajectories = self.own(play(evaluation_specs(split, num_instances)))
+            return rollout_statistics(trajectories) | {"num_instances": float(num_instances)}
+        found: dict[str, float] = {}
+        if self._cooperative:
+            trajectories = play(self._together(split, num_instances))
+            found |= seat_statistics(trajectories, self._seats, "_vs_itself")
+            first = [trajectory for trajectory in trajectories if trajectory.agent_id == self._seats[0]]
+            found |= rollout_statistics(first) | {"num_instances": float(num_instances)}
+        best = best_script(self._game)
+        for number, opponent in enumerate([_RANDOM] if best is None else [_RANDOM, best]):
+            specs = self._against(split, num_instances, opponent, number)
+            trajectories = play(specs)
+            found |= seat_statistics(trajectories, self._seats, f"_vs_{opponent}")
+            if opponent == _RANDOM and not self._cooperative:
+                found |= rollout_statistics(trajectories) | {"num_instances": float(num_instances)}
+        return found
+
+    def _together(self, split: str, num_games: int) -> list[GameSpec]:
+        """Games of deals of the split's own, all seats mapped by policy_mapping_fn."""
+        return [_of_split(spec, game) for game, spec in enumerate(evaluation_specs(split, num_games))]
+
+    def _against(self, split: str, num_games: int, opponent: str, number: int) -> list[GameSpec]:
+        """Every instance as often as there are seats, with the evaluated policy at each.
+
+        Most games are too few to be split by content, as tasks are: here every split has deals and luck of its own.
+        """
+        specs = []
+        for game, spec in enumerate(evaluation_specs(split, num_games)):
+            instance, mine = divmod(game, len(self._seats))
+            others = tuple((seat, SCRIPT + opponent) for k, seat in enumerate(self._seats) if k != mine)
+            specs.append(_of_split(spec, instance, number, others=others))
+        return specs
+
+    def to_copy(self, iteration: int, own: Sequence[Trajectory]) -> tuple[str, str] | None:
+        """The policy joins the league if it has beaten it, or if its time has come."""
+        if self._league is None:
+            return None
+        place = self._league.place_to_take(self._section, iteration, score_of(own))
+        return None if place is None else (self.main, self._league.join(place, iteration))
+
+    def state(self) -> dict[str, Any]:
+        """The league's."""
+        return {} if self._league is None else {"league": self._league.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Takes what `state` gave. Raises ValueError if the league is a smaller one now."""
+        if self._league is not None:
+            self._league.restore(state.get("league", {}))
+
+
+def seat_statistics(trajectories: Sequence[Trajectory], seats: Sequence[str], suffix: str = "") -> dict[str, float]:
+    """By seat: shares of won, drawn and lost games that told their outcome, and the mean return; NaN without games.
+
+    Failed games do not count.
+    """
+    found: dict[str, float] = {}
+    for seat in seats:
+        own = [t for t in trajectories if t.agent_id == seat and not t.stop_reason.failed]
+        told = Counter(trajectory.outcome for trajectory in own if trajectory.outcome in OUTCOMES)
+        for outcome in OUTCOMES:
+            share = told[outcome] / told.total() if told else float("nan")
+            found[f"{outcome}_rate_{seat}{suffix}"] = share
+        returns = [trajectory.episode_return for trajectory in own]
+        found[f"return_{seat}{suffix}"] = float(np.mean(returns)) if returns else float("nan")
+    return found
+
+
+def _of_split(spec: EpisodeSpec, instance: int, *opponent: int, others: tuple[tuple[str, str], ...] = ()) -> GameSpec:
+    """An evaluation game: deal `instance` and luck of the split's own, and of the opponent's number if there is one."""
+    own = list(Split).index(Split.parse(spec.split))
+    deal = derived_seed(_DEAL, own, instance) % 2**31
+    luck = derived_seed(_SEAT, own, *opponent, spec.outcome_seed)
+    return GameSpec(spec.group_id, deal, luck, derived_seed(_SEAT, own, spec.sampling_seed), spec.split, others)
+
+
+def _with_seats(spec: EpisodeSpec, seats: tuple[tuple[str, str], ...]) -> GameSpec:
+    return GameSpec(spec.group_id, spec.env_seed, spec.outcome_seed, spec.sampling_seed, spec.split, seats)

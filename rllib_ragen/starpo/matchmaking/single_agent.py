@@ -1,0 +1,61 @@
+"""Who plays: the episodes of a batch and of an evaluation, and whose trajectories are learnt from.
+
+`LineUp` is that of an environment with one agent; games/line_up.py has the one for several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rllib_ragen.rollout.specs import EpisodeSpec, evaluation_specs, training_specs
+from rllib_ragen.rollout.statistics import rollout_statistics
+from rllib_ragen.types import Trajectory
+
+if TYPE_CHECKING:
+    from rllib_ragen.starpo.config import StarPOConfig
+
+Play = Callable[[Sequence[EpisodeSpec]], list[Trajectory]]
+"""Plays the specs → all their trajectories."""
+
+
+class LineUp:
+    """One agent, one policy."""
+
+    def __init__(self, config: StarPOConfig) -> None:
+        self.config = config
+        self.trained = config.trained_ids()
+        """Policy ids that learn, sorted."""
+
+    @property
+    def main(self) -> str:
+        """The policy that is exported, and whose thoughts are looked into."""
+        return self.trained[0]
+
+    def training_specs(self, first_group: int, num_groups: int) -> Sequence[EpisodeSpec]:
+        """The episodes of the next groups."""
+        return training_specs(self.config.seed, first_group, num_groups, self.config.group_size)
+
+    def own(self, trajectories: Sequence[Trajectory]) -> list[Trajectory]:
+        """Those of policies that learn."""
+        return [trajectory for trajectory in trajectories if trajectory.module_id in self.trained]
+
+    def statistics(self, own: Sequence[Trajectory]) -> dict[str, float]:
+        """What there is to tell of a batch beside what is told of every task."""
+        return {}
+
+    def evaluate(self, play: Play, split: str, num_instances: int) -> dict[str, float]:
+        """rollout_statistics of the first `num_instances` instances of a split, and num_instances."""
+        trajectories = play(evaluation_specs(split, num_instances))
+        return rollout_statistics(trajectories) | {"num_instances": float(num_instances)}
+
+    def to_copy(self, iteration: int, own: Sequence[Trajectory]) -> tuple[str, str] | None:
+        """(policy, policy that takes its weights) after an iteration; None: nothing is copied."""
+        return None
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Takes what `state` gave."""

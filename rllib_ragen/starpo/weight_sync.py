@@ -1,0 +1,125 @@
+"""Learner → runners: one blocking publication per update, with a version number.
+
+RLlib's own `sync_weights` is fire-and-forget: it is dropped silently while a runner is still loading the last one, and
+it upcasts bfloat16. Here the weights enter the object store once, whatever the number of runners, and nobody samples
+until every healthy runner has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import ray
+import torch
+from ray.rllib.core import COMPONENT_RL_MODULE
+from ray.rllib.core.learner.learner_group import LearnerGroup
+from ray.rllib.env.env_runner_group import EnvRunnerGroup
+from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
+
+from rllib_ragen.faults.exit_codes import NotFinite
+from rllib_ragen.faults.watchdog import waiting
+from rllib_ragen.learner.learner_calls import on_every_learner, on_first_learner
+from rllib_ragen.models.fsdp import gathered
+from rllib_ragen.models.weight_arrays import WireState, to_wire
+from rllib_ragen.rollout.runner_pool import Losses, restart_late
+from rllib_ragen.starpo.weight_broadcast import Broadcast
+
+
+@dataclass(frozen=True)
+class Publication:
+    """One policy version in the object store, for runners that come back later: the learner may be busy then."""
+
+    version: int
+    weights: dict[str, Any] | None
+    """ObjectRef by policy; None where there is no remote runner, or they got the weights by `broadcast`."""
+    losses: Losses = field(default_factory=Losses)
+    """Runners that did not take it."""
+
+
+def publish(
+    learners: LearnerGroup,
+    runners: EnvRunnerGroup,
+    version: int,
+    timeout_s: float,
+    broadcast: Broadcast | None = None,
+    keep: bool = False,
+) -> Publication:
+    """Gives the learners' weights to every runner as policy version `version`.
+
+    Runners that die meanwhile get them by `send` when they are restored; one that takes longer than `timeout_s` is
+    restarted. `keep`: after a broadcast, too, the weights stay in the object store, because a runner may be restored
+    while the learners already change theirs.
+
+    Raises:
+        NotFinite: a weight is no finite number; nobody gets it.
+    """
+    broken = [name for name in on_every_learner(learners, _not_finite, "a check of the weights") if name]
+    if broken:
+        raise NotFinite(f"the weight {broken[0]} of policy version {version} holds numbers that are not finite")
+    local = runners.local_env_runner
+    if local is not None:
+        if local.config.shares_module:
+            local.weights_changed(version)
+        else:
+            weights = on_first_learner(learners, _weights, "a copy of the weights")
+            local.set_state({COMPONENT_RL_MODULE: weights, WEIGHTS_SEQ_NO: version})
+    remote = runners.num_remote_env_runners() > 0
+    publication = Publication(version, put(learners) if remote and (broadcast is None or keep) else None)
+    losses = Losses()
+    if broadcast is not None:
+        losses = broadcast.publish(learners, runners, version)
+    elif remote and runners.num_healthy_remote_env_runners():
+        losses = send(publication, runners, runners.healthy_env_runner_ids(), timeout_s)
+    return replace(publication, losses=losses)
+
+
+def put(learners: LearnerGroup) -> dict[str, Any]:
+    """Where the weights of each policy are in the object store. Of one that has not changed it is where it was."""
+    refs: dict[str, Any] = on_first_learner(learners, _put, "a copy of the weights")
+    return refs
+
+
+def send(publication: Publication, runners: EnvRunnerGroup, runner_ids: Sequence[int], timeout_s: float) -> Losses:
+    """Gives a publication to the remote runners `runner_ids`. Who has not got it within `timeout_s` is restarted."""
+    with waiting(f"weights to {len(runner_ids)} env runner(s)", may_hang=False):
+        results = runners._worker_manager.foreach_actor(
+            "set_state",
+            kwargs={"state": {COMPONENT_RL_MODULE: publication.weights, WEIGHTS_SEQ_NO: publication.version}},
+            remote_actor_ids=list(runner_ids),
+            timeout_seconds=timeout_s,
+        )
+    return restart_late(runners, runner_ids, results, timeout_s)
+
+
+def _not_finite(learner: Any) -> str:
+    """Name of the first of its weights that is not finite, or empty. Of sharded weights, its own share is looked at."""
+    for module_id in sorted(learner.module.keys()):
+        for name, parameter in learner.module[module_id].unwrapped().named_parameters():
+            own = parameter.to_local() if hasattr(parameter, "to_local") else parameter
+            if not bool(torch.isfinite(own).all()):
+                return str(name)
+    return ""
+
+
+def _weights(learner: Any) -> dict[str, WireState]:
+    """By policy."""
+    return {module_id: _weights_of(learner, module_id) for module_id in sorted(learner.module.keys())}
+
+
+def _weights_of(learner: Any, module_id: str) -> WireState:
+    """Arrays that share memory with the weights; of a plain model, or the adapters alone."""
+    whole = learner.config.weight_transfer != "adapters"
+    tensors = learner.module[module_id].unwrapped().tensors(inference_only=whole)
+    return {name: to_wire(tensor) for name, tensor in gathered(tensors)}
+
+
+def _put(learner: Any) -> dict[str, Any]:
+    refs = {}
+    for module_id in sorted(learner.module.keys()):
+        kept = learner.frozen_in_store.get(module_id)
+        refs[module_id] = ray.put(_weights_of(learner, module_id)) if kept is None else kept
+        if not learner.should_module_be_updated(module_id):
+            learner.frozen_in_store[module_id] = refs[module_id]
+    return refs

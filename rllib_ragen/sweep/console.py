@@ -1,0 +1,42 @@
+"""What a sweep shows while it runs: one line for each thing that happens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ray.tune import Callback
+
+from rllib_ragen.sweep.population_member import member_number
+
+
+class SweepLines(Callback):
+    """Prints to stdout."""
+
+    def __init__(self, objectives: Sequence[str]) -> None:
+        self._objectives = objectives
+
+    def on_trial_start(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+        """A run begins, or goes on."""
+        values = trial.config["values"].items()
+        told = ", ".join(
+            f"{name}={value:.3g}" if isinstance(value, float) else f"{name}={value}" for name, value in values
+        )
+        print(f"{_who(trial)}  begins  {told}", flush=True)
+
+    def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: dict[str, Any], **info: Any) -> None:
+        """A validation, or the end."""
+        told = "  ".join(f"{name} {result.get(name, math.nan):.3g}" for name in self._objectives)
+        end = f"  stopped: {result['stopped']}" if result.get("stopped") else "  done" if result.get("finished") else ""
+        print(f"{_who(trial)}  iteration {result.get('iteration', 0):.0f}  {told}{end}", flush=True)
+
+    def on_trial_error(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+        """A run has failed for good."""
+        print(f"{_who(trial)}  FAILED, see {trial.error_file}", flush=True)
+
+
+def _who(trial: Any) -> str:
+    if "seed" in trial.config:
+        return f"trial {trial.config['number']} seed {trial.config['seed']}"
+    return f"trial {member_number(trial.local_path)}"

@@ -1,0 +1,245 @@
+"""Lets models, checkpoints and scripted players play each other in a game, and rates them:
+
+python -m rllib_ragen.tournament results/RUN/checkpoints/* --env kuhn_poker --plays 200
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragen_envs.games.baselines import best_script
+from ragen_envs.games.env import TextGameEnv
+from ragen_envs.games.limits import GameLimits
+from ragen_envs.games.players import PLAYERS
+from ragen_envs.games.registry import game_names, make_game
+from rllib_ragen.config.command_line import make_parser, positive, read_layers, run_command
+from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.load import flatten, merge, preset
+from rllib_ragen.config.schema import EMBEDDED_MODEL, RunConfig
+from rllib_ragen.config.task_names import game_name
+from rllib_ragen.models.folder import check_model_folder
+from rllib_ragen.models.quiet_libraries import quieten
+from rllib_ragen.models.tiny.run_model import ensure_run_model
+from rllib_ragen.starpo.checks.build_config import build_config
+from rllib_ragen.tournament.players import ReplyLimits, ScriptedPlayer, TablePlayer
+
+if TYPE_CHECKING:
+    from rllib_ragen.tournament.elo import Rating
+    from rllib_ragen.tournament.matches import Record
+    from rllib_ragen.tournament.model_sources import ModelSource
+
+RANDOM = "uniform"
+"""The player that ratings are relative to."""
+_FORMAT = 1
+_PIPE_WIDTH = 150
+"""Columns of tables that no terminal shows."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be played."""
+
+    game: str
+    config: RunConfig
+    models: list[ModelSource]
+    scripts: list[str]
+    plays: int
+    temperature: float
+
+    @property
+    def limits(self) -> GameLimits:
+        """How replies are read."""
+        return self.config.game_limits()
+
+    @property
+    def replies(self) -> ReplyLimits:
+        """How replies are sampled."""
+        rollout = self.config.rollout
+        return ReplyLimits(
+            rollout.max_reply_tokens, rollout.max_context_tokens, self.temperature, rollout.top_p, rollout.top_k
+        )
+
+    def make_env(self) -> TextGameEnv:
+        """A table."""
+        return TextGameEnv(make_game(self.game, **self.config.env.task), self.limits)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; its exit code: 0 done, 2 bad input."""
+    options = parse(arguments)
+
+    def work() -> None:
+        try:
+            plan = make_plan(options)
+            if options.out.exists() and not options.force:
+                raise ConfigError(f"--out: {options.out} exists already; give --force to replace it")
+            report = hold(plan)
+        except ValueError as error:
+            raise ConfigError(str(error)) from error
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        print(f"written to {options.out}")
+
+    return run_command(work, keys=options.keys)
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = make_parser(
+        "tournament",
+        "Every two of the models and scripted players play a game in both seats; prints results, ratings and, in small "
+        "games, exploitability.",
+        ("--env", "--seed"),
+    )
+    add = parser.add_argument
+    add("models", metavar="CHECKPOINT", nargs="*", help="tiny, a model, run or checkpoint folder, or CHECKPOINT/POLICY")
+    add("--plays", metavar="N", type=positive, default=100, help="games of each pair in each order of seats [100]")
+    add("--scripts", metavar="WORD", nargs="*", help="scripted players beside uniform [the best one of the game]")
+    add("--greedy", action="store_true", help="the models' likeliest replies instead of sampled ones")
+    add(
+        "--out",
+        metavar="FILE",
+        type=Path,
+        default=Path("tournament.json"),
+        help="where the JSON goes [tournament.json]",
+    )
+    add("--force", action="store_true", help="replace FILE if it exists")
+    return parser.parse_args(arguments)
+
+
+def make_plan(options: argparse.Namespace) -> Plan:
+    """Settings are those of the run that the first model comes from, if that played this game; the options win.
+
+    Raises:
+        ConfigError: whatever is wrong, in one sentence.
+    """
+    from rllib_ragen.tournament.model_sources import find_models
+
+    given = merge(*read_layers(options))
+    models = find_models(options.models)
+    run = models[0].config if models else None
+    saved = None if run is None else build_config(run)
+    asked = flatten(given).get("env.name") or (saved.env.name if saved else None)
+    game = game_name(str(asked))
+    if game is None:
+        raise ConfigError(f"env.name is {asked!r}; allowed here are games: {', '.join(game_names())}")
+    path = {"model": {"path": options.models[0] if models else EMBEDDED_MODEL}}
+    if saved is not None and saved.env.name == game:
+        # Whether prompts are brief follows from the model's name, which is another one from now on.
+        config = build_config(saved.model_dump(), {"env": {"prompt_style": saved.prompt_style}}, given, path)
+    else:
+        config = build_config(preset(game), given, path)
+    if models and config.rollout.engine == "vllm":
+        raise ConfigError("rollout.engine=vllm: models play here with the hf engine; allowed: auto, hf")
+    try:
+        seats = make_game(game, **config.env.task).seats
+        if len(seats) != 2:
+            raise ConfigError(f"env.name: {game} has {len(seats)} seats here; tournaments are for two")
+        return Plan(game, config, [_ready(one, config) for one in models], _scripts(options, game), options.plays,
+                    0.0 if options.greedy else config.rollout.temperature)  # fmt: skip
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _scripts(options: argparse.Namespace, game: str) -> list[str]:
+    best = best_script(game)
+    asked: list[str] = ([best] if best else []) if options.scripts is None else options.scripts
+    if unknown := [name for name in asked if name not in PLAYERS]:
+        raise ConfigError(f"--scripts: there is no player {unknown[0]!r}; allowed: {', '.join(PLAYERS)}")
+    return list(dict.fromkeys([RANDOM, *asked]))
+
+
+def _ready(source: ModelSource, config: RunConfig) -> ModelSource:
+    """The source, checked; `tiny` as the small model of the game."""
+    if source.name == EMBEDDED_MODEL:
+        tiny = config.model_copy(update={"model": config.model.model_copy(update={"path": EMBEDDED_MODEL})})
+        source = replace(source, folder=ensure_run_model(tiny))
+    check_model_folder(str(source.folder), config.rollout.max_context_tokens)
+    return source
+
+
+def hold(plan: Plan) -> dict[str, Any]:
+    """Plays, prints, and returns what the JSON file holds."""
+    from rich.console import Console
+
+    from rllib_ragen.tournament.matches import play_all, round_robin
+    from rllib_ragen.tournament.standings import (
+        exploited,
+        print_ratings,
+        print_results,
+        ratings,
+        scripts_exploited,
+        seat_results,
+    )
+
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+    game = plan.make_env().game
+    players = _players(plan)
+    names = [player.name for player in players]
+    fixtures = round_robin(names, game, plan.plays, plan.config.seed)
+    console.print(f"{plan.game}: {len(names)} players, {len(fixtures)} games", markup=False)
+    records = play_all(fixtures, players, plan.make_env, _progress(len(fixtures)))
+    results = seat_results(records, game)
+    models = [source.name for source in plan.models]
+    leaks = {name: scripts_exploited(plan.game, PLAYERS[name]) for name in plan.scripts}
+    leaks |= {name: exploited(records, game, plan.game, name) for name in models}
+    print_results(console, results, models or names)
+    found: dict[str, Rating] = {}
+    if not game.cooperative:
+        try:
+            found = ratings(results, RANDOM)
+            print_ratings(console, found, RANDOM, leaks)
+        except ValueError as error:  # nearly all games were cut off
+            console.print(f"no ratings: {error}", markup=False)
+    return _report(plan, records, {
+        "results": [asdict(one) for one in results],
+        "elo": {name: asdict(rating) for name, rating in found.items()},
+        "exploitability": {name: asdict(leak) for name, leak in leaks.items() if leak},
+    })  # fmt: skip
+
+
+def _report(plan: Plan, records: Sequence[Record], found: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "format": _FORMAT,
+        "game": plan.game,
+        "task": plan.config.env.task,
+        "limits": asdict(plan.limits),
+        "replies": asdict(plan.replies),
+        "plays": plan.plays,
+        "seed": plan.config.seed,
+        "games": len(records),
+        "models": {source.name: str(source.adapter or source.folder) for source in plan.models},
+        **found,
+    }
+
+
+def _players(plan: Plan) -> list[TablePlayer]:
+    scripts: list[TablePlayer] = [ScriptedPlayer(name, PLAYERS[name], think=plan.limits.think) for name in plan.scripts]
+    if not plan.models:
+        return scripts
+    from rllib_ragen.tournament.model_player import ModelPlayer
+
+    quieten()
+
+    return [*(ModelPlayer.load(source, plan.replies) for source in plan.models), *scripts]
+
+
+def _progress(total: int) -> Any:
+    """Tells the terminal how far it is, about twenty times."""
+    every = max(1, total // 20)
+
+    def told(done: int) -> None:
+        if sys.stderr.isatty() and done % every == 0:
+            print(f"\r{done}/{total} games", end="" if done < total else "\n", file=sys.stderr, flush=True)
+
+    return told
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""What a command line calls a model: where its weights are, what they are called in tables, and of which run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.load import read_yaml
+from rllib_ragen.config.schema import EMBEDDED_MODEL
+from rllib_ragen.models.folder import model_folder
+from rllib_ragen.run.folder import RunFolder
+from rllib_ragen.starpo.checkpoint.manifest import STATE_FILE, read_facts
+
+_DEFAULT_POLICY = "default_policy"
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model on disk."""
+
+    name: str
+    folder: Path
+    """A transformers folder."""
+    adapter: Path | None = None
+    """A peft folder on top of it."""
+    config: dict[str, Any] | None = None
+    """Of the run that it comes from."""
+
+
+def find_models(given: Sequence[str]) -> list[ModelSource]:
+    """The models, each with a name of its own.
+
+    Raises:
+        ConfigError: see `find_model`, or the same model twice.
+    """
+    found = [find_model(one) for one in given]
+    for index, one in enumerate(found):
+        if any((other.folder, other.adapter) == (one.folder, one.adapter) for other in found[:index]):
+            raise ConfigError(f"{given[index]!r} is named twice")
+    names = [one.name for one in found]
+    alike = [Path(path).resolve() for path, name in zip(given, names, strict=True) if names.count(name) > 1]
+    return [
+        one if names.count(one.name) == 1 else replace(one, name=_told_apart(Path(path).resolve(), alike))
+        for path, one in zip(given, found, strict=True)
+    ]
+
+
+def find_model(given: str) -> ModelSource:
+    """The model that `given` names: tiny, a transformers folder, a run folder (its newest checkpoint), a checkpoint, or
+    one of the policies in a checkpoint.
+
+    Raises:
+        ConfigError: there is none, or a checkpoint with several policies of which none is named.
+    """
+    path = Path(given)
+    if given == EMBEDDED_MODEL:
+        return ModelSource(given, model_folder(given))
+    if (path / "config.json").is_file():
+        saved = path.resolve().parent / "config.yaml"
+        return ModelSource(
+            path.resolve().name, path.resolve(), config=dict(read_yaml(saved)) if saved.is_file() else None
+        )
+    if (path / "config.yaml").is_file():
+        path = RunFolder.open(path).newest_checkpoint().path
+    path = path.resolve()
+    if (path / STATE_FILE).is_file():
+        return _policy(path, None)
+    if (path.parent / STATE_FILE).is_file():
+        return _policy(path.parent, path.name)
+    raise ConfigError(
+        f"{given!r} is no model; allowed: {EMBEDDED_MODEL}, a transformers folder, a run folder, a checkpoint, or a "
+        "policy in a checkpoint"
+    )
+
+
+def _policy(checkpoint: Path, policy: str | None) -> ModelSource:
+    """A policy of a checkpoint; the one that learns if none is named."""
+    try:
+        facts = read_facts(checkpoint)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    held: list[str] = facts["modules"]
+    # In a league the others are earlier copies of it.
+    only = held[0] if len(held) == 1 else _DEFAULT_POLICY if _DEFAULT_POLICY in held else None
+    chosen = policy or only
+    if chosen is None:
+        raise ConfigError(f"{checkpoint} holds the policies {', '.join(held)}: name one, as {checkpoint / held[0]}")
+    if chosen not in held:
+        raise ConfigError(f"the checkpoint {checkpoint} has no policy {chosen!r}; it has {', '.join(held)}")
+    name = _label(checkpoint) if chosen == only else f"{_label(checkpoint)}/{chosen}"
+    own = checkpoint / chosen
+    if not facts["adapter_base"]:
+        return ModelSource(name, own / "policy", config=facts["config"])
+    from rllib_ragen.starpo.checkpoint.adapter_folder import weights_fingerprint
+
+    base = Path(facts["adapter_base"]["folder"])
+    if not base.is_dir() or weights_fingerprint(base) != facts["adapter_base"]["fingerprint"]:
+        raise ConfigError(f"{own}: the model of its adapters is not (or no longer) in {str(base)!r}")
+    return ModelSource(name, base, own / "adapter", facts["config"])
+
+
+def _told_apart(path: Path, others: Sequence[Path]) -> str:
+    """The end of `path` that none of `others` shares."""
+    lengths = range(1, len(path.parts) + 1)
+    ends = (path.parts[-length:] for length in lengths)
+    return "/".join(next(end for end in ends if sum(other.parts[-len(end) :] == end for other in others) == 1))
+
+
+def _label(checkpoint: Path) -> str:
+    """`run/iteration_000010` of a checkpoint in a run, else the folder's name."""
+    in_run = checkpoint.parent.name == "checkpoints"
+    return f"{checkpoint.parents[1].name}/{checkpoint.name}" if in_run else checkpoint.name

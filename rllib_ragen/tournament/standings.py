@@ -1,0 +1,160 @@
+"""What a tournament found: results per seat and opponent, ratings, exploitability; as JSON and as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from ragen_envs.games.chances import Player
+from ragen_envs.games.exploitability import EXACT_GAMES, FrequencyTable, decision_points, exploitability
+from ragen_envs.games.game import TextGame
+from rllib_ragen.run.console import percent
+from rllib_ragen.tournament.elo import Rating, elo_ratings
+from rllib_ragen.tournament.matches import Record, score
+
+
+@dataclass(frozen=True)
+class SeatResult:
+    """What `player` reached in `seat` against `opponent`: counts of games, and means with their standard errors."""
+
+    player: str
+    seat: str
+    opponent: str
+    games: int
+    wins: int
+    draws: int
+    losses: int
+    cut_off: int
+    """Games that ended for nobody, by a cap on turns."""
+    return_mean: float
+    return_error: float
+    success: float
+    """Share of the games."""
+    valid: float
+    """Share of the replies that named a legal action."""
+
+
+@dataclass(frozen=True)
+class Exploited:
+    """How exploitable a player's move frequencies are."""
+
+    exploitability: float
+    nash_conv: float
+    seen: int
+    """Situations that the player was in; it is taken to play uniformly in the others."""
+    situations: int
+    decisions: int
+    """Moves that were counted; 0: the player is a script, and the figure exact."""
+
+
+def seat_results(records: Sequence[Record], game: TextGame) -> list[SeatResult]:
+    """The results of every (player, seat, opponent), in the order in which they were first played."""
+    groups: dict[tuple[str, str, str], list[Record]] = {}
+    for record in records:
+        first, second = record.fixture.players
+        for player, seat, opponent in ((first, game.seats[0], second), (second, game.seats[1], first)):
+            groups.setdefault((player, seat, opponent), []).append(record)
+    return [_seat_result(*who, group) for who, group in groups.items()]
+
+
+def ratings(results: Sequence[SeatResult], anchor: str) -> dict[str, Rating]:
+    """Elo ratings of all who have met, without games that were cut off. Raises ValueError as `elo_ratings` does."""
+    points: dict[tuple[str, str], float] = {}
+    for one in results:
+        key = (one.player, one.opponent)
+        points[key] = points.get(key, 0.0) + one.wins + one.draws / 2
+    return elo_ratings(points, anchor)
+
+
+def exploited(records: Sequence[Record], game: TextGame, name: str, player: str) -> Exploited | None:
+    """How exploitable `player` is by its move frequencies in all its games; None for games too large for that.
+
+    Chance in the frequencies is exploited, too: the figure is too high with few games, and falls with more.
+    """
+    if name not in EXACT_GAMES:
+        return None
+    table, decisions = FrequencyTable(), 0
+    for record in records:
+        seats = record.seats_of(player, game.seats)
+        moves = [(move.seen, move.action) for move in record.moves if move.seat in seats and move.action]
+        table.add(moves)
+        decisions += len(moves)
+    found = exploitability(name, table.player)
+    return Exploited(found.mean, found.nash_conv, *table.coverage(name), decisions)
+
+
+def scripts_exploited(name: str, script: Player) -> Exploited | None:
+    """How exploitable a scripted player is, exactly; None for games too large for that."""
+    if name not in EXACT_GAMES:
+        return None
+    found, situations = exploitability(name, script), len(decision_points(name))
+    return Exploited(found.mean, found.nash_conv, situations, situations, 0)
+
+
+def print_results(console: Console, results: Sequence[SeatResult], models: Sequence[str]) -> None:
+    """Win, draw and loss of each of `models`, per seat and opponent."""
+    table = Table(title="Results", title_justify="left")
+    for heading in ("player", "seat", "opponent"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("games", "win", "draw", "loss", "mean return", "success", "legal replies"):
+        table.add_column(heading, justify="right")
+    for one in results:
+        if one.player in models:
+            rates = (percent(count / one.games) for count in (one.wins, one.draws, one.losses))
+            returned = f"{one.return_mean:+.3f} ± {one.return_error:.3f}"
+            table.add_row(
+                *(_plain(word) for word in (one.player, one.seat, one.opponent)),
+                str(one.games), *rates, returned, percent(one.success), percent(one.valid),
+            )  # fmt: skip
+    console.print(table)
+
+
+def print_ratings(console: Console, found: dict[str, Rating], anchor: str, leaks: dict[str, Exploited | None]) -> None:
+    """Ratings, best first, with exploitability where it is known."""
+    exact = any(leaks.values())
+    table = Table(title=f"Elo, {_plain(anchor)} = {found[anchor].elo:g}", title_justify="left")
+    table.add_column("player", overflow="fold")
+    table.add_column("Elo", justify="right")
+    table.add_column("95 % interval", justify="right")
+    if exact:
+        table.add_column("exploitability", justify="right")
+        table.add_column("situations seen", justify="right")
+    for name, rating in sorted(found.items(), key=lambda item: -item[1].elo):
+        row = [_plain(name), f"{rating.elo:.0f}", "" if name == anchor else f"{rating.low:.0f} … {rating.high:.0f}"]
+        if exact:
+            leak = leaks.get(name)
+            row += [f"{leak.exploitability:.3f}", f"{leak.seen}/{leak.situations}"] if leak else ["", ""]
+        table.add_row(*row)
+    console.print(table)
+
+
+def _seat_result(player: str, seat: str, opponent: str, group: list[Record]) -> SeatResult:
+    scores = [score(record.outcomes[seat]) for record in group]
+    returns = np.array([record.returns[seat] for record in group])
+    replies = [move.valid for record in group for move in record.moves if move.seat == seat]
+    return SeatResult(
+        player=player,
+        seat=seat,
+        opponent=opponent,
+        games=len(group),
+        wins=scores.count(1.0),
+        draws=scores.count(0.5),
+        losses=scores.count(0.0),
+        cut_off=scores.count(None),
+        return_mean=float(returns.mean()),
+        return_error=float(returns.std(ddof=1) / len(group) ** 0.5) if len(group) > 1 else 0.0,
+        success=float(np.mean([record.success[seat] for record in group])),
+        valid=float(np.mean(replies)) if replies else 1.0,
+    )
+
+
+def _plain(text: Any) -> str:
+    """A name may hold brackets, which rich would read as markup."""
+    from rich.markup import escape
+
+    return escape(str(text))
