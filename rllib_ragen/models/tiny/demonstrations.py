@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ class Recipe:
 
     env: str
     count: int
-    lesson: Lesson = Lesson()
+    lesson: Lesson = field(default_factory=Lesson)
     task: tuple[tuple[str, Any], ...] = ()
     limits: tuple[tuple[str, Any], ...] = ()
     number: int = 0
