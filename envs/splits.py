@@ -7,16 +7,18 @@ construction: no seed, process or run can put one instance into two of them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import TypeVar
 
 import numpy as np
 
+from ragen_envs.seeds import Stream, block_of
+
 T = TypeVar("T")
 _MAX_DRAWS = 2_000
 _MAX_REPEATS = 1_000
-"""Seeds in a row that bring no new instance before a split counts as known: one that holds 1 % of the draws is missed
+"""Numbers in a row that bring no new instance before a split counts as known: one that holds 1 % of the draws is missed
 with a chance of 4e-5."""
 
 
@@ -68,19 +70,29 @@ def draw_instance(
     raise ValueError(f"no {split} instance in {_MAX_DRAWS} draws for seed {seed}: the task's settings are too narrow")
 
 
-def distinct_seeds(key_of: Callable[[int], str], count: int, first: int = 0) -> list[int]:
-    """The first `count` seeds from `first` on that name different instances; fewer if there are not so many.
+def instance_seed(split: str, number: int) -> int:
+    """The seed of instance `number` of a split wherever nothing is trained: evaluations, baselines, play.
+
+    Raises:
+        ValueError: an unknown split.
+    """
+    return block_of(Stream.EVALUATION_INSTANCES, list(Split).index(Split.parse(split))) + number
+
+
+def distinct_numbers(key_of: Callable[[int], str]) -> Iterator[int]:
+    """The numbers among 0, 1, 2 … that name different instances, until there seem to be no more.
 
     Args:
-        key_of: the key of the instance that a seed names, in one split.
-        count: how many are wanted.
-        first: seed to begin with.
+        key_of: the key of the instance with a number, in one split.
     """
-    found: dict[str, int] = {}
-    seed, repeats = first, 0
-    while len(found) < count and repeats < _MAX_REPEATS:
-        key = key_of(seed)
-        repeats = repeats + 1 if key in found else 0
-        found.setdefault(key, seed)
-        seed += 1
-    return list(found.values())
+    found: set[str] = set()
+    number, repeats = 0, 0
+    while repeats < _MAX_REPEATS:
+        key = key_of(number)
+        if key in found:
+            repeats += 1
+        else:
+            found.add(key)
+            repeats = 0
+            yield number
+        number += 1

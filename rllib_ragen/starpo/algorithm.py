@@ -15,10 +15,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 from ray.rllib.callbacks.utils import make_callback
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS
 
+from ragen_envs.seeds import Stream, generator
 from rllib_ragen.config.printable import safe
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.credit.filters import FilterResult, filter_groups
@@ -58,7 +58,6 @@ from rllib_ragen.types import FloatArray, TokenRow, Trajectory
 
 METRICS = "starpo"
 """Key of a result dict under which StarPO's metrics are."""
-_SHUFFLE, _PROBE = 4, 5
 logger = logging.getLogger(__name__)
 
 
@@ -243,7 +242,7 @@ class StarPO(RLlibNames):
             self._diagnostics,
             score=partial(score_on_learners, self.learner_group, self._line_up.main),
             decode=self._chat.reply_text,
-            seed=[_PROBE, self.config.seed, progress.iteration],
+            seed=[Stream.PROBE, self.config.seed, progress.iteration],
             std_ema=progress.std_ema,
         )
         return metrics
@@ -271,7 +270,7 @@ class StarPO(RLlibNames):
             rows,
             num_minibatches=self.config.num_minibatches,
             num_epochs=self.config.num_epochs,
-            rng=np.random.default_rng([_SHUFFLE, self.config.seed, progress.iteration]),
+            rng=generator(Stream.MINIBATCH_ORDER, self.config.seed, progress.iteration),
         )
         with at_work(self.learner_group, "the update"):
             results = self.learner_group.update(training_data=data)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ from pydantic import ValidationError
 from ray.rllib.algorithms.algorithm_config import NotProvided
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
+from ragen_envs.games.game import TextGame
 from ragen_envs.games.registry import make_game
-from ragen_envs.registry import gym_id
+from ragen_envs.registry import gym_id, make_task
 from ragen_envs.spaces import AnyText
+from ragen_envs.splits import Split, instance_seed
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten
 from rllib_ragen.config.messages import sentence
@@ -263,6 +266,20 @@ class StarPOConfig(FluentSetters):
         limits = run.text_limits() if self.game() is None else run.game_limits()
         return {"task": run.env.task, "limits": asdict(limits)}
 
+    def instance_key_of(self, split: str) -> Callable[[int], str] | None:
+        """Number of an instance of `split` → its key; None where no instance has one: all starts are as good."""
+        run = self.to_run_config()
+        name = self._text_env_name()
+        if name is None:
+            return None
+        if game_name(name) is None:
+            task = make_task(name, **run.env.task)
+            return lambda number: str(
+                task.reset(seed=instance_seed(split, number), options={"split": split})[1]["instance_key"]
+            )
+        game = make_game(name, **run.env.task)
+        return partial(_game_key, game, Split.parse(split)) if game.has_splits else None
+
     def validate(self) -> None:
         """Refuses what makes no sense, before anything heavy is started.
 
@@ -357,3 +374,9 @@ class StarPOConfig(FluentSetters):
     def _text_env_name(self) -> str | None:
         """Short name of one of this project's environments or games, or None for a registered one of somebody else."""
         return task_ids().get(self.env) if isinstance(self.env, str) else None
+
+
+def _game_key(game: TextGame, split: Split, number: int) -> str:
+    seed = instance_seed(split, number)
+    game.reset(seed, split, seed)
+    return game.instance_key

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, islice
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from ragen_envs.frozen_lake.lake import Lake, generate_lake
 from ragen_envs.frozen_lake.planning import best_success, transition_matrices
 from ragen_envs.sokoban.generator import generate_room
 from ragen_envs.sokoban.room import Room
-from ragen_envs.splits import Split, distinct_seeds, split_of
+from ragen_envs.splits import Split, distinct_numbers, instance_seed, split_of
 from ragen_envs.symmetry import canonical_grid, square_forms
 from tests.envs.rooms import room_of
 
@@ -140,9 +140,8 @@ def test_no_two_splits_share_an_instance_and_every_key_is_in_the_split_it_names(
 def test_an_evaluation_split_holds_no_instance_twice(name: str, wanted: int, expected: int) -> None:
     task = make_task(name)
 
-    def key_of(seed: int) -> str:
-        return str(task.reset(seed=seed, options={"split": "test"})[1]["instance_key"])
+    def key_of(number: int) -> str:
+        return str(task.reset(seed=instance_seed("test", number), options={"split": "test"})[1]["instance_key"])
 
-    seeds = distinct_seeds(key_of, wanted)
-    assert len(seeds) == len({key_of(seed) for seed in seeds}) == expected
-    assert distinct_seeds(key_of, 5) == seeds[:5]
+    numbers = list(islice(distinct_numbers(key_of), wanted))
+    assert len(numbers) == len({key_of(number) for number in numbers}) == expected

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from ragen_envs.splits import distinct_numbers
 from rllib_ragen.rollout.specs import EpisodeSpec, evaluation_specs, training_specs
 from rllib_ragen.rollout.statistics import rollout_statistics
 from rllib_ragen.types import Trajectory
@@ -45,9 +47,19 @@ class LineUp:
         return {}
 
     def evaluate(self, play: Play, split: str, num_instances: int) -> dict[str, float]:
-        """rollout_statistics of the first `num_instances` instances of a split, and num_instances."""
-        trajectories = play(evaluation_specs(split, num_instances))
-        return rollout_statistics(trajectories) | {"num_instances": float(num_instances)}
+        """rollout_statistics of the first `num_instances` different instances of a split, and num_instances.
+
+        num_instances is how many there were: fewer than were asked for where a split has no more.
+        """
+        specs = evaluation_specs(split, self.evaluated(split, num_instances))
+        return rollout_statistics(play(specs)) | {"num_instances": float(len(specs))}
+
+    def evaluated(self, split: str, num_instances: int) -> list[int]:
+        """The numbers of the instances that an evaluation plays: no two are the same instance."""
+        key_of = self.config.instance_key_of(split)
+        # A user's own environment tells no keys: how its seeds and instances go together is its own business.
+        numbers = range(num_instances) if key_of is None else islice(distinct_numbers(key_of), num_instances)
+        return list(numbers)
 
     def to_copy(self, iteration: int, own: Sequence[Trajectory]) -> tuple[str, str] | None:
         """(policy, policy that takes its weights) after an iteration; None: nothing is copied."""
