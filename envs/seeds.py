@@ -35,6 +35,8 @@ class Stream(IntEnum):
     SCRIPTED_SEAT = 20
     BASELINE_MOVES = 21
     BASELINE_OUTCOME = 22
+    GAME_CHANCE = 23
+    SUBSTITUTE_MOVES = 24
 
 
 def seed_of(stream: Stream, *words: int) -> int:
@@ -43,7 +45,7 @@ def seed_of(stream: Stream, *words: int) -> int:
     Raises:
         ValueError: a negative word.
     """
-    return int(np.random.SeedSequence([stream, *words]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    return int(_sequence(stream, words).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 def block_of(stream: Stream, *words: int) -> int:
@@ -56,4 +58,12 @@ def block_of(stream: Stream, *words: int) -> int:
 
 def generator(stream: Stream, *words: int) -> np.random.Generator:
     """A generator of its own for the stream and the words."""
-    return np.random.default_rng(np.random.SeedSequence([stream, *words]))
+    return np.random.default_rng(_sequence(stream, words))
+
+
+def _sequence(stream: Stream, words: tuple[int, ...]) -> np.random.SeedSequence:
+    """NumPy cuts words into 32 bits and drops zeros at the end, so lengths and count are told."""
+    entropy: list[int] = [stream, len(words)]
+    for word in words:
+        entropy += [word.bit_length() // 32 + 1, word]
+    return np.random.SeedSequence(entropy)

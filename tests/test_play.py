@@ -20,7 +20,7 @@ from rllib_ragen.models.folder import model_folder
 from rllib_ragen.play.__main__ import main
 from rllib_ragen.rollout.collect import collect
 from rllib_ragen.rollout.engines.hf import HFEngine
-from rllib_ragen.rollout.specs import EpisodeSpec
+from rllib_ragen.rollout.specs import evaluation_specs
 from rllib_ragen.run.folder import RunFolder
 from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.types import Sampling
@@ -83,7 +83,7 @@ def test_a_model_replies_as_in_a_rollout_of_the_same_seeds(
     limits = asdict(RunConfig().text_limits())
     task = {"height": 6, "width": 6, "num_boxes": 1, "observation": "both"}
     (trajectory,) = collect(
-        [EpisodeSpec("g", env_seed=3, outcome_seed=3, sampling_seed=3, split="val")],
+        evaluation_specs("val", [3]),
         engine=HFEngine(model, max_context=1024, max_rows=1),
         chat=chat,
         make_env=lambda: make_text_env("sokoban", task, limits),

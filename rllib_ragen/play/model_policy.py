@@ -21,15 +21,17 @@ _KEY = 0
 
 
 class Policy:
-    """Answers as it would in a rollout of the same instance and sampling seed."""
+    """Answers as it does in an evaluation of the same instance."""
 
-    def __init__(self, config: RunConfig, *, greedy: bool, instance: int, show: Callable[[str, str], None]) -> None:
+    def __init__(
+        self, config: RunConfig, *, greedy: bool, sampling_seed: int, show: Callable[[str, str], None]
+    ) -> None:
         """Loads the model that `config.model` names, on the CPU.
 
         Args:
             config: a checked config.
             greedy: the likeliest token always.
-            instance: seeds the sampling.
+            sampling_seed: of the evaluation's episode (EpisodeSpec).
             show: prints a message under a role.
         """
         torch.set_num_threads(config.learner.torch_threads or torch.get_num_threads())
@@ -42,7 +44,7 @@ class Policy:
             trust_remote_code=False,
         )
         self._rollout = config.rollout
-        self._greedy, self._seed, self._show = greedy, instance, show
+        self._greedy, self._seed, self._show = greedy, sampling_seed, show
         self._chat = ChatFormat.from_folder(folder)
         self._context = Context(self._chat)
         self._engine = HFEngine(model, max_context=config.rollout.max_context_tokens, max_rows=1)

@@ -176,8 +176,8 @@ def test_specs_are_the_same_in_every_draw_and_differ_between_seeds_and_splits() 
     assert training_specs(1, 0, 4, 2) == training_specs(1, 0, 2, 2) + training_specs(1, 2, 2, 2)
     env_seeds = [{spec.env_seed for spec in training_specs(seed, 0, 50, 1)} for seed in range(3)]
     assert len(set.union(*env_seeds)) == 150
-    assert evaluation_specs("val", 3) == evaluation_specs("val", 5)[:3]
-    assert all(spec.split == "test" for spec in evaluation_specs("test", 2))
+    assert evaluation_specs("val", range(3)) == evaluation_specs("val", range(5))[:3]
+    assert all(spec.split == "test" for spec in evaluation_specs("test", range(2)))
 
 
 def test_a_trajectory_survives_the_way_through_an_rllib_episode() -> None:

@@ -40,13 +40,17 @@ class Sample:
     trained: npt.NDArray[np.bool_]
 
 
+def demonstration_seeds(recipe: Recipe, first: int = 0) -> range:
+    """The instance seeds of the recipe's episodes from number `first` on."""
+    seed = block_of(Stream.DEMONSTRATION_INSTANCES, recipe.number) + first
+    return range(seed, seed + recipe.count)
+
+
 def conversations(recipe: Recipe, first: int = 0) -> Iterator[list[Message]]:
     """The recipe's episodes from number `first` on; the same for the same arguments."""
     env = make_text_env(recipe.env, task=dict(recipe.task), limits={"prompt_style": "brief", **dict(recipe.limits)})
-    seed = block_of(Stream.DEMONSTRATION_INSTANCES, recipe.number)
-    for episode in range(first, first + recipe.count):
-        rng = generator(Stream.DEMONSTRATION_TEACHER, recipe.number, episode)
-        yield demonstrate(env, seed + episode, recipe.lesson, rng)
+    for episode, seed in enumerate(demonstration_seeds(recipe, first), start=first):
+        yield demonstrate(env, seed, recipe.lesson, generator(Stream.DEMONSTRATION_TEACHER, recipe.number, episode))
 
 
 def as_text(messages: list[Message]) -> str:

@@ -1,7 +1,7 @@
 """Makes the embedded model: `python -m rllib_ragen.models.tiny.make --out FOLDER`.
 
-Supervised training on solver demonstrations (teacher.py) of four tasks, with and without thoughts. Of Sokoban only plans
-of a few moves are shown: what needs longer ones is left to reinforcement. Takes some twenty minutes on a core.
+Supervised training on solver demonstrations (teacher.py) of four tasks, with and without thoughts. Of Sokoban only
+plans of a few moves are shown: what needs longer ones is left to reinforcement. Takes some ten minutes on a core.
 """
 
 from __future__ import annotations
