@@ -40,7 +40,7 @@ class Phase:
     batch_size: int = 32
 
 
-MAX_PLAN = 4
+MAX_PLAN = 5
 """Moves of the longest Sokoban plan that is demonstrated."""
 
 
@@ -49,10 +49,11 @@ def recipes(scale: float) -> tuple[Recipe, ...]:
     short: tuple[tuple[str, Any], ...] = (("max_solution_steps", MAX_PLAN),)
     certain: tuple[tuple[str, Any], ...] = (("success_rate", 1.0),)
     answer_only: tuple[tuple[str, Any], ...] = (("think", False),)
+    long: tuple[tuple[str, Any], ...] = (("max_actions", 20),)
     sokoban, plain, lake = Lesson(wander_rate=0.3, max_plan=MAX_PLAN), Lesson(), Lesson(wander_rate=0.05)
     kinds: list[tuple[str, int, Lesson, tuple[tuple[str, Any], ...], tuple[tuple[str, Any], ...]]] = [
-        ("sokoban", 16_000, sokoban, short, ()),
-        ("sokoban", 4_000, sokoban, short, answer_only),
+        ("sokoban", 26_000, sokoban, short, long),
+        ("sokoban", 5_000, sokoban, short, (*long, *answer_only)),
         ("frozen_lake", 4_000, lake, (), ()),
         ("frozen_lake", 1_500, lake, certain, ()),
         ("frozen_lake", 1_500, lake, (), answer_only),
@@ -170,7 +171,7 @@ def make(out: Path, scale: float, seed: int, workers: int) -> None:
     samples = make_samples(taught, tokenizer, workers)
     print(f"{len(samples)} demonstrations", flush=True)
     made: dict[str, object] = {"scale": scale, "seed": seed, "demonstrations": len(samples)}
-    made |= train(model, samples, Phase("skill", taught, 2e-3), seed)
+    made |= train(model, samples, Phase("skill", taught, 2e-3, 16), seed)
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
     (out / "made.json").write_text(json.dumps(made, indent=2) + "\n")
