@@ -1,44 +1,40 @@
 """Who plays: the episodes of a batch and of an evaluation, and whose trajectories are learnt from.
 
-`LineUp` is that of an environment with one agent; games/line_up.py has the one for several.
+`Matchmaker` is that of an environment with one agent; matchmaking/games.py has the one for several.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rllib_ragen.config.policy_plan import PolicyPlan
 from rllib_ragen.rollout.specs import EpisodeSpec, evaluation_specs, training_specs
 from rllib_ragen.rollout.statistics import rollout_statistics
 from rllib_ragen.types import Trajectory
-
-if TYPE_CHECKING:
-    from rllib_ragen.starpo.config import StarPOConfig
 
 Play = Callable[[Sequence[EpisodeSpec]], list[Trajectory]]
 """Plays the specs → all their trajectories."""
 
 
-class LineUp:
+class Matchmaker:
     """One agent, one policy."""
 
-    def __init__(self, config: StarPOConfig) -> None:
-        self.config = config
-        self.trained = config.trained_ids()
-        """Policy ids that learn, sorted."""
+    def __init__(self, plan: PolicyPlan) -> None:
+        self.plan = plan
 
     @property
     def main(self) -> str:
-        """The policy that is exported, and whose thoughts are looked into."""
-        return self.trained[0]
+        """The policy that is exported and probed."""
+        return self.plan.trained[0]
 
     def training_specs(self, first_group: int, num_groups: int) -> Sequence[EpisodeSpec]:
         """The episodes of the next groups."""
-        return training_specs(self.config.seed, first_group, num_groups, self.config.group_size)
+        return training_specs(self.plan.seed, first_group, num_groups, self.plan.group_size)
 
     def own(self, trajectories: Sequence[Trajectory]) -> list[Trajectory]:
         """Those of policies that learn."""
-        return [trajectory for trajectory in trajectories if trajectory.module_id in self.trained]
+        return [trajectory for trajectory in trajectories if trajectory.module_id in self.plan.trained]
 
     def statistics(self, own: Sequence[Trajectory]) -> dict[str, float]:
         """What there is to tell of a batch beside what is told of every task."""
