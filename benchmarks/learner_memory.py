@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.learner_peak_memory import PeakMemory
-from rllib_ragen.models.logit_head import Head
+from rllib_ragen.models.logit_head import LogitHead
 from rllib_ragen.models.token_scores import token_scores
 
 MEGABYTE = 1 << 20
@@ -46,7 +46,9 @@ def measure(way: str, tokens: int, vocabulary: int, width: int, counted: bool) -
 
     def work() -> None:
         logprobs, entropy = (
-            plain_scores(hidden, weight, ids) if way == "plain" else token_scores(hidden, weight, None, ids, Head())
+            plain_scores(hidden, weight, ids)
+            if way == "plain"
+            else token_scores(hidden, weight, None, ids, LogitHead())
         )
         (logprobs + 0.01 * entropy).sum().backward()
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import gymnasium as gym
 import numpy as np
 
-from ragen_envs.bandit.arms import PAIRS
+from ragen_envs.bandit.arm_names import PAIRS
 from ragen_envs.spaces import AnyText
 from ragen_envs.task import TextTask, chance_seed, read_options
 

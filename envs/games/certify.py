@@ -191,7 +191,7 @@ def _secrets_are_kept(make: Make, instances: int) -> None:
         while env.agents:
             for seat in env.agents:
                 others = {word for other in env.agents if other != seat for word in env.game.secrets(other)}
-                seen = env.game.look(seat) if seat in env.to_act else ""
+                seen = env.game.describe_for(seat) if seat in env.to_act else ""
                 told = f"{env.observe(seat)}\n{env.info(seat)}\n{seen}"
                 for word in others - set(env.game.secrets(seat)):
                     _require(word not in told, f"{seat} is told {word!r}, which is another seat's secret")
@@ -335,9 +335,8 @@ def _make_from(name: str) -> Make:
 def main(arguments: list[str]) -> int:
     """Checks one game and prints the clauses → exit code."""
     if len(arguments) != 1:
-        print(
-            f"usage: python -m ragen_envs.games.certify NAME, with NAME one of {', '.join(game_names())}, or module:function"
-        )
+        names = ", ".join(game_names())
+        print(f"usage: python -m ragen_envs.games.certify NAME, with NAME one of {names}, or module:function")
         return 2
     try:
         for clause in check_text_game(_make_from(arguments[0])):

@@ -105,14 +105,14 @@ class TextGame(ABC):
         """Words that only `seat` may read in an observation while the game is on, such as the name of its card."""
         return ()
 
-    def look(self, seat: str) -> str:
+    def describe_for(self, seat: str) -> str:
         """What `seat`, which is to move, can tell of its position in so many words; empty where it cannot be told so.
 
         It says what is there, not what to do. Thoughts of demonstrations begin with it.
         """
         return ""
 
-    def told_move(self, seat: str, action: str) -> str:
+    def describe_move(self, seat: str, action: str) -> str:
         """The legal `action` in words that may say what it does: `win A3`. Thoughts of demonstrations end with it."""
         return f"play {action}"
 

@@ -26,7 +26,7 @@ class TicTacToe(BoardGame):
             "Actions: the cell's row and column, A1 (top left) to C3 (bottom right)."
         )
 
-    def look(self, seat: str) -> str:
+    def describe_for(self, seat: str) -> str:
         """Both seats' cells, and the free ones that would give either a row: `mine B2, theirs A1, win none, …`."""
         mine, other = self.mark(seat), self.other(seat)
         free = self.legal_actions(seat)
@@ -38,7 +38,7 @@ class TicTacToe(BoardGame):
         }
         return ", ".join(f"{word} {' '.join(cells) or 'none'}" for word, cells in found.items())
 
-    def told_move(self, seat: str, action: str) -> str:
+    def describe_move(self, seat: str, action: str) -> str:
         """Win, block or play: whether the cell gives the seat a row, or keeps the other from one."""
         if self.would_win(seat, action):
             return f"win {action}"

@@ -16,7 +16,7 @@ _KEY = "rllib_ragen/faults/heartbeat/"
 _EVERY_S = 2.0
 
 
-class Pulse(NamedTuple):
+class Heartbeat(NamedTuple):
     """What a process said last."""
 
     beats: int = 0
@@ -27,7 +27,7 @@ class Pulse(NamedTuple):
 
 
 class _Own:
-    pulse = Pulse()
+    pulse = Heartbeat()
     key: str | None = None
     """In the store; None: not known yet; empty: this process is no actor."""
     told = 0.0
@@ -36,20 +36,20 @@ class _Own:
 def beat(done: int | None = None, total: int | None = None) -> None:
     """This process has got on, and with its call as far as is said (None: no news)."""
     last = _Own.pulse
-    _Own.pulse = Pulse(last.beats + 1, last.done if done is None else done, last.total if total is None else total)
+    _Own.pulse = Heartbeat(last.beats + 1, last.done if done is None else done, last.total if total is None else total)
     now = time.monotonic()
     if now - _Own.told >= _EVERY_S:
         _Own.told = now
         _tell()
 
 
-def own() -> Pulse:
+def own() -> Heartbeat:
     """This process's."""
     return _Own.pulse
 
 
-def of_actor(actor_id: str) -> Pulse:
-    """That of an actor, by its id in hex; of one that has not beaten yet, or that cannot be seen, Pulse()."""
+def heartbeat_of(actor_id: str) -> Heartbeat:
+    """That of an actor, by its id in hex; of one that has not beaten yet, or that cannot be seen, Heartbeat()."""
     from ray.experimental.internal_kv import _internal_kv_get, _internal_kv_initialized
 
     try:
@@ -57,7 +57,7 @@ def of_actor(actor_id: str) -> Pulse:
     except Exception:
         # The store is gone, and with it the cluster: whoever waits is told by Ray itself.
         found = None
-    return Pulse(*json.loads(found)) if found else Pulse()
+    return Heartbeat(*json.loads(found)) if found else Heartbeat()
 
 
 def resident_gib() -> float:

@@ -11,7 +11,7 @@ from ray.exceptions import RayActorError, RayError
 from ray.rllib.core.learner.learner_group import LearnerGroup
 
 from rllib_ragen.faults.exit_codes import WorkersLost
-from rllib_ragen.faults.heartbeat import of_actor, own
+from rllib_ragen.faults.heartbeat import heartbeat_of, own
 from rllib_ragen.faults.watchdog import waiting
 
 _PING_S = 10.0
@@ -52,7 +52,7 @@ def at_work(learners: LearnerGroup, what: str) -> Iterator[None]:
     actors = {} if learners.is_local else learners._worker_manager.actors()
 
     def pulses() -> object:
-        return [of_actor(actor._actor_id.hex()) for actor in actors.values()] if actors else own()
+        return [heartbeat_of(actor._actor_id.hex()) for actor in actors.values()] if actors else own()
 
     with waiting(f"{what} of {len(actors)} learner(s)" if actors else f"{what} of the learner", pulses):
         try:

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from rllib_ragen.models.fsdp import gathered, like
-from rllib_ragen.models.weight_arrays import WireState, from_wire, to_wire
+from rllib_ragen.models.weight_arrays import WeightState, from_array, to_array
 
 
-def optimizer_state(optimizer: torch.optim.Optimizer, module: nn.Module) -> WireState:
+def optimizer_state(optimizer: torch.optim.Optimizer, module: nn.Module) -> WeightState:
     """`{"<moment>/<parameter name>": array}` of every parameter that has been stepped; copies.
 
     With sharded weights a collective call: the first learner gets the moments.
@@ -22,7 +22,7 @@ def optimizer_state(optimizer: torch.optim.Optimizer, module: nn.Module) -> Wire
         for parameter, own in optimizer.state.items()
         for moment, value in own.items()
     }
-    return {name: to_wire(tensor).copy() for name, tensor in gathered(moments)}
+    return {name: to_array(tensor).copy() for name, tensor in gathered(moments)}
 
 
 def load_optimizer_state(optimizer: torch.optim.Optimizer, module: nn.Module, state: Mapping[str, object]) -> None:
@@ -39,7 +39,7 @@ def load_optimizer_state(optimizer: torch.optim.Optimizer, module: nn.Module, st
         if name not in parameters:
             raise ValueError(f"the optimiser state holds {name!r}, which this optimiser does not train")
         parameter = parameters[name]
-        value = from_wire(array).clone()  # type: ignore[arg-type]
+        value = from_array(array).clone()  # type: ignore[arg-type]
         # The step count, too: fused Adam wants it where the parameter is.
         own_value = like(parameter, value) if value.shape == parameter.shape else value.to(parameter.device)
         optimizer.state[parameter][moment] = own_value

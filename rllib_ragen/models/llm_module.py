@@ -16,10 +16,10 @@ from rllib_ragen.faults.heartbeat import beat
 from rllib_ragen.models.attention import ATTENTION
 from rllib_ragen.models.fsdp import gathered, shard
 from rllib_ragen.models.gradient_checkpointing import layers_of, recomputed_layers
-from rllib_ragen.models.logit_head import Head, check_head
+from rllib_ragen.models.logit_head import LogitHead, check_head
 from rllib_ragen.models.lora_settings import LoraSettings
 from rllib_ragen.models.token_scores import token_scores
-from rllib_ragen.models.weight_arrays import WireState, copy_into, to_wire, without_twins
+from rllib_ragen.models.weight_arrays import WeightState, copy_into, to_array, without_twins
 
 WeightT = TypeVar("WeightT")
 LLM = "llm."
@@ -90,7 +90,7 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
             add_adapters(self.llm, lora, settings["seed"])
         hidden = self.llm.config.get_text_config().hidden_size
         self.value_head = ValueHead(hidden, settings["seed"]) if settings["value_head"] else None
-        self.head = Head.of(self.llm, settings["temperature"])
+        self.head = LogitHead.of(self.llm, settings["temperature"])
         if not self.inference_only:
             self._check_head()
 
@@ -177,16 +177,16 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         not_components: str | Collection[str] | None = None,
         inference_only: bool = False,
         **kwargs: Any,
-    ) -> WireState:
+    ) -> WeightState:
         """Weights by name, tied ones once; copies. With adapters: theirs and the critic's, as only they are trained.
 
         inference_only: the LM alone, as a plain transformers model (adapters merged), in the sampler's dtype.
 
         With sharded weights a collective call: the first learner gets the state, the others nothing.
         """
-        return {name: to_wire(t).copy() for name, t in gathered(self.tensors(inference_only=inference_only))}
+        return {name: to_array(t).copy() for name, t in gathered(self.tensors(inference_only=inference_only))}
 
-    def set_state(self, state: WireState) -> None:
+    def set_state(self, state: WeightState) -> None:
         """Replaces the weights in `state`; entries of a critic that this copy lacks are ignored.
 
         Raises:

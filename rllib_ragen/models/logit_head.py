@@ -13,7 +13,7 @@ _TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
-class Head:
+class LogitHead:
     """logits = cap · tanh(factor · (W h + b) / cap) / temperature; without a cap, factor · (W h + b) / temperature."""
 
     factor: float = 1.0
@@ -21,7 +21,7 @@ class Head:
     temperature: float = 1.0
 
     @classmethod
-    def of(cls, llm: PreTrainedModel, temperature: float) -> Head:
+    def of(cls, llm: PreTrainedModel, temperature: float) -> LogitHead:
         """The head that the model's configuration asks for."""
         config: Any = llm.config.get_text_config()
         factor = getattr(config, "logit_scale", None) or getattr(config, "lm_head_multiplier", None) or 1.0
@@ -54,7 +54,7 @@ def check_head(llm: PreTrainedModel, hidden: Tensor, logits: Tensor) -> None:
         ValueError: they differ, so the model does something to them that this project does not know.
     """
     layer: Any = llm.get_output_embeddings()
-    own = Head.of(llm, 1.0).logits(hidden, layer.weight, layer.bias)
+    own = LogitHead.of(llm, 1.0).logits(hidden, layer.weight, layer.bias)
     if own.shape != logits.shape or not torch.allclose(own, logits.float(), atol=_TOLERANCE, rtol=_TOLERANCE):
         raise ValueError(
             f"model.path: {type(llm).__name__} makes its logits in a way that is not known here (allowed: its output"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from rllib_ragen.models.logit_head import Head
+from rllib_ragen.models.logit_head import LogitHead
 
 CHUNK_ELEMENTS = 1 << 25
 """Logits at a time: 128 MB in float32, 220 tokens of a 150k vocabulary."""
@@ -26,7 +26,7 @@ def token_scores(
     weight: Tensor,
     bias: Tensor | None,
     tokens: Tensor,
-    head: Head,
+    head: LogitHead,
     *,
     entropy: bool = True,
     dtype: torch.dtype | None = None,
@@ -52,7 +52,7 @@ class _TokenScores(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
         tokens: Tensor,
-        head: Head,
+        head: LogitHead,
         entropy: bool,
         dtype: torch.dtype,
         chunk: int,

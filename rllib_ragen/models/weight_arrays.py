@@ -12,21 +12,21 @@ import torch
 
 from rllib_ragen.models.fsdp import like, own_part
 
-WireArray = npt.NDArray[Any]
-WireState = dict[str, WireArray]
+WeightArray = npt.NDArray[Any]
+WeightState = dict[str, WeightArray]
 
 
-def to_wire(tensor: torch.Tensor) -> WireArray:
+def to_array(tensor: torch.Tensor) -> WeightArray:
     """`tensor` as an array: uint16 for bfloat16, else the same type. On a CPU it shares the tensor's memory."""
     tensor = tensor.detach().cpu().contiguous()
     if tensor.dtype == torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(np.uint16)
-    array: WireArray = tensor.numpy()
+    array: WeightArray = tensor.numpy()
     return array
 
 
-def from_wire(array: WireArray) -> torch.Tensor:
-    """The tensor that `to_wire` was given; it shares the array's memory and must not be written to."""
+def from_array(array: WeightArray) -> torch.Tensor:
+    """The tensor that `to_array` was given; it shares the array's memory and must not be written to."""
     with warnings.catch_warnings():
         # Arrays from Ray's object store are read-only, which torch cannot express.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
@@ -35,7 +35,7 @@ def from_wire(array: WireArray) -> torch.Tensor:
         return torch.from_numpy(array)
 
 
-def copy_into(own: Mapping[str, torch.Tensor], state: Mapping[str, WireArray]) -> None:
+def copy_into(own: Mapping[str, torch.Tensor], state: Mapping[str, WeightArray]) -> None:
     """Copies every entry of `state` into the tensor of that name, casting to its type.
 
     Raises:
@@ -48,7 +48,7 @@ def copy_into(own: Mapping[str, torch.Tensor], state: Mapping[str, WireArray]) -
             raise ValueError(f"weight {name!r} has shape {list(array.shape)}, the module wants {list(own[name].shape)}")
     with torch.no_grad():
         for name, array in state.items():
-            own[name].copy_(like(own[name], from_wire(array)))
+            own[name].copy_(like(own[name], from_array(array)))
 
 
 def without_twins(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -23,7 +23,7 @@ TensorSpec = tuple[str, list[int], str]
 
 
 @dataclass(frozen=True)
-class Meeting:
+class Rendezvous:
     """Where and how the members of a channel meet."""
 
     host: str
@@ -40,14 +40,14 @@ class Meeting:
         return asdict(self)
 
 
-class Channel:
+class WeightChannel:
     """One member. Making it blocks until all have come.
 
     Raises:
         RuntimeError: a member did not come, or is gone.
     """
 
-    def __init__(self, meeting: Meeting, rank: int, store: Any, host: str, device: torch.device) -> None:
+    def __init__(self, meeting: Rendezvous, rank: int, store: Any, host: str, device: torch.device) -> None:
         """`host` is this member's own address; `device` holds the tensors."""
         self._device = device if meeting.backend == "nccl" else torch.device("cpu")
         prefixed = c10d.PrefixStore("weights", store)
@@ -63,7 +63,7 @@ class Channel:
             self._group = c10d.ProcessGroupNCCL(prefixed, rank, meeting.size, options)
 
     @classmethod
-    def join(cls, meeting: Meeting, rank: int, host: str, device: torch.device) -> Channel:
+    def join(cls, meeting: Rendezvous, rank: int, host: str, device: torch.device) -> WeightChannel:
         """Receiver number `rank` (from 1) comes to the sender's store."""
         timeout = timedelta(seconds=meeting.timeout_s)
         store = c10d.TCPStore(meeting.host, meeting.port, meeting.size, False, timeout, wait_for_workers=False)
@@ -101,14 +101,14 @@ class Sender:
         self._store = c10d.TCPStore(
             host, port, size, True, timeout, wait_for_workers=False, master_listen_fd=listener.detach()
         )
-        self.meeting = Meeting(host, port, size, backend, timeout_s)
+        self.meeting = Rendezvous(host, port, size, backend, timeout_s)
         self._device = device
-        self._channel: Channel | None = None
+        self._channel: WeightChannel | None = None
 
     def send(self, tensors: Mapping[str, torch.Tensor]) -> None:
         """Broadcasts, after all members have come."""
         if self._channel is None:
-            self._channel = Channel(self.meeting, 0, self._store, self.meeting.host, self._device)
+            self._channel = WeightChannel(self.meeting, 0, self._store, self.meeting.host, self._device)
         self._channel.send(tensors.values())
 
 

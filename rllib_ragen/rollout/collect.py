@@ -17,7 +17,7 @@ from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.rollout.context import Context
 from rllib_ragen.rollout.engines.base import Engine, EngineFailure
 from rllib_ragen.rollout.env_pool import EnvPool, EnvSlot
-from rllib_ragen.rollout.pending_env_calls import EnvWaits
+from rllib_ragen.rollout.pending_env_calls import PendingEnvCalls
 from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.types import Sampled, Sampling, StopReason, Trajectory
 
@@ -60,7 +60,7 @@ def collect(
         EngineDead: the engine is gone; nothing of the batch is returned.
     """
     pool = make_env if isinstance(make_env, EnvPool) else EnvPool(make_env, threaded=env_timeout_s is not None)
-    collector = _Collector(engine, chat, pool, sampling, max_context_tokens, EnvWaits(env_timeout_s))
+    collector = _Collector(engine, chat, pool, sampling, max_context_tokens, PendingEnvCalls(env_timeout_s))
     try:
         return collector.run(specs, max_concurrent)
     except BaseException:
@@ -90,7 +90,7 @@ class _Collector:
     pool: EnvPool[TextEnv]
     sampling: Sampling
     max_context_tokens: int
-    waits: EnvWaits[_Episode]
+    waits: PendingEnvCalls[_Episode]
     live: dict[int, _Episode] = field(default_factory=dict)
     """Begun and not done; each is in `requested` or in `waits`, or being moved."""
     requested: dict[int, _Episode] = field(default_factory=dict)

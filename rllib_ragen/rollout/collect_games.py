@@ -20,7 +20,7 @@ from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.rollout.context import Context
 from rllib_ragen.rollout.engines.base import Engine, EngineFailure
 from rllib_ragen.rollout.env_pool import EnvPool, EnvSlot
-from rllib_ragen.rollout.pending_env_calls import EnvWaits
+from rllib_ragen.rollout.pending_env_calls import PendingEnvCalls
 from rllib_ragen.rollout.scripted_seats import script_of
 from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.types import IntArray, Sampled, Sampling, StopReason, Trajectory, Turn
@@ -90,7 +90,7 @@ def collect_games(
         LineUpError: an agent is mapped to a policy that does not exist.
         EngineDead: an engine is gone; nothing of the batch is returned.
     """
-    collector = _Collector(engines, chat, pool, map_agent, sampling, max_context_tokens, EnvWaits(env_timeout_s))
+    collector = _Collector(engines, chat, pool, map_agent, sampling, max_context_tokens, PendingEnvCalls(env_timeout_s))
     try:
         return collector.run(specs, max_games)
     except BaseException:
@@ -159,7 +159,7 @@ class _Collector:
     map_agent: MapAgent
     sampling: Sampling
     max_context_tokens: int
-    waits: EnvWaits[_Game]
+    waits: PendingEnvCalls[_Game]
     live: dict[int, _Game] = field(default_factory=dict)
     requested: dict[int, tuple[_Game, str]] = field(default_factory=dict)
     """By the agent's key; all engines together."""

@@ -24,8 +24,8 @@ from ragen_envs.text import TextEnv
 from rllib_ragen.faults.heartbeat import resident_gib
 from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.models.llm_module import lm_weights
-from rllib_ragen.models.weight_arrays import WireState, from_wire
-from rllib_ragen.models.weight_channel import Meeting, TensorSpec
+from rllib_ragen.models.weight_arrays import WeightState, from_array
+from rllib_ragen.models.weight_channel import Rendezvous, TensorSpec
 from rllib_ragen.rollout.collect import collect
 from rllib_ragen.rollout.engines.base import Engine, EngineDead
 from rllib_ragen.rollout.engines.hf import HFEngine
@@ -70,7 +70,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         """By module id; empty until there are modules."""
         self._fetched: dict[str, ray.ObjectRef] = {}
         """By module id: where in the object store the weights of its engine came from."""
-        self._meeting: Meeting | None = None
+        self._meeting: Rendezvous | None = None
         self._base: MultiRLModule | None = None
         self._next_plain_group = 0
         self.make_env()
@@ -279,7 +279,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         for engine in self.engines.values():
             engine.version = version
 
-    def load_weights(self, modules: Mapping[str, WireState], version: int) -> None:
+    def load_weights(self, modules: Mapping[str, WeightState], version: int) -> None:
         """Replaces engines' weights by their modules' state and takes the new policy version.
 
         Raises:
@@ -289,11 +289,11 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             if self.config.weight_transfer == "adapters":
                 named = self._merged(module_id, state)
             else:
-                named = {name: from_wire(array) for name, array in state.items()}
+                named = {name: from_array(array) for name, array in state.items()}
             self._fetched.pop(module_id, None)
             self.engines[module_id].load_weights(lm_weights(named), version)
 
-    def _merged(self, module_id: str, adapters: WireState) -> dict[str, torch.Tensor]:
+    def _merged(self, module_id: str, adapters: WeightState) -> dict[str, torch.Tensor]:
         """A plain model's weights. The base model stays here, beside the engine, so that adapters alone travel."""
         if self._base is None:
             spec = self.config.get_multi_rl_module_spec(spaces=self.get_spaces(), inference_only=False)
@@ -303,7 +303,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         tensors: dict[str, torch.Tensor] = module.tensors(inference_only=True)
         return tensors
 
-    def receive_weights(self, meeting: Meeting, first_rank: int, specs: Sequence[TensorSpec], version: int) -> None:
+    def receive_weights(self, meeting: Rendezvous, first_rank: int, specs: Sequence[TensorSpec], version: int) -> None:
         """Takes what the first learner sends through the channel of `meeting`; the engine's workers have ranks there.
 
         Raises:

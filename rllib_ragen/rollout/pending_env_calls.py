@@ -31,7 +31,7 @@ class _Pending(Generic[Owner]):
     deadline: float
 
 
-class EnvWaits(Generic[Owner]):
+class PendingEnvCalls(Generic[Owner]):
     """The episodes of one batch that wait for their environments, by key."""
 
     def __init__(self, timeout_s: float | None) -> None:

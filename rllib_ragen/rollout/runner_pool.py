@@ -12,7 +12,7 @@ import ray
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
 from rllib_ragen.faults.exit_codes import WorkersLost
-from rllib_ragen.faults.heartbeat import Pulse, of_actor
+from rllib_ragen.faults.heartbeat import Heartbeat, heartbeat_of
 from rllib_ragen.faults.watchdog import waiting
 from rllib_ragen.rollout.env_runner import Played
 from rllib_ragen.rollout.game_episodes import Episode
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass
-class Losses:
+class RunnerFailures:
     """What it took besides sampling."""
 
     lost_runners: int = 0
@@ -48,8 +48,8 @@ class Losses:
             "runner_gib": self.runner_gib,
         }
 
-    def __add__(self, other: Losses) -> Losses:
-        return Losses(
+    def __add__(self, other: RunnerFailures) -> RunnerFailures:
+        return RunnerFailures(
             self.lost_runners + other.lost_runners,
             self.hung_runners + other.hung_runners,
             self.recycled_runners + other.recycled_runners,
@@ -59,7 +59,7 @@ class Losses:
 
 
 @dataclass(frozen=True)
-class Limits:
+class SamplingLimits:
     """How long, and how large."""
 
     timeout_s: float
@@ -76,9 +76,9 @@ def play_on_runners(
     *,
     greedy: bool,
     count: bool,
-    limits: Limits,
+    limits: SamplingLimits,
     restore: Callable[[], object],
-) -> tuple[list[Episode], list[Any], Losses]:
+) -> tuple[list[Episode], list[Any], RunnerFailures]:
     """Plays every spec exactly once, whatever happens to single runners.
 
     Args:
@@ -86,11 +86,11 @@ def play_on_runners(
         specs: the episodes.
         greedy: as in LLMEnvRunner.sample.
         count: likewise.
-        limits: see Limits.
+        limits: see SamplingLimits.
         restore: brings restarted runners back, with current weights.
 
     Returns:
-        (episodes in the order of `specs`, metrics of the calls that came back, losses).
+        (episodes in the order of `specs`, metrics of the calls that came back, failures).
 
     Raises:
         RuntimeError: sampling itself fails.
@@ -100,7 +100,7 @@ def play_on_runners(
     pending = list(range(len(specs)))
     done: dict[int, Episode] = {}
     metrics: list[Any] = []
-    losses = Losses()
+    failures = RunnerFailures()
     for _ in range(_MAX_ROUNDS):
         shares = _spread(pending, _healthy_ids(runners, restore, deadline))
         call = _Call(runners, shares, limits.hang_timeout_s)
@@ -110,20 +110,20 @@ def play_on_runners(
                 raise RuntimeError(f"sampling failed on env runner {runner}: {played.error}")
             done.update(zip(shares[runner], played.episodes, strict=True))
             metrics.append(played.metrics)
-            losses += Losses(runner_gib=played.gib)
+            failures += RunnerFailures(runner_gib=played.gib)
             if limits.max_runner_gib is not None and played.gib > limits.max_runner_gib:
                 logger.warning("env runner %d has grown to %.2f GiB: restarted.", runner, played.gib)
                 restart(runners, runner)
-                losses.recycled_runners += 1
-        losses += call.losses
+                failures.recycled_runners += 1
+        failures += call.failures
         pending = [index for index in pending if index not in done]
         if not pending:
-            return [done[index] for index in range(len(specs))], metrics, losses
+            return [done[index] for index in range(len(specs))], metrics, failures
         if time.monotonic() > deadline:
             raise WorkersLost(
                 f"rollout.timeout_s: {len(pending)} of {len(specs)} episodes are missing after {limits.timeout_s:g} s"
             )
-        losses.replayed += len(pending)
+        failures.replayed += len(pending)
         logger.warning("%d of %d episodes were lost with their runners: played again.", len(pending), len(specs))
         restore()
     raise WorkersLost(f"env runners died in {_MAX_ROUNDS} rounds of sampling in a row; see their logs")
@@ -142,8 +142,8 @@ class _Call:
     runners: EnvRunnerGroup
     shares: dict[int, list[int]]
     hang_timeout_s: float
-    losses: Losses = field(default_factory=Losses)
-    open: dict[int, tuple[Pulse, float]] = field(default_factory=dict)
+    failures: RunnerFailures = field(default_factory=RunnerFailures)
+    open: dict[int, tuple[Heartbeat, float]] = field(default_factory=dict)
     """Of the runners that have not answered: the last pulse, and since when it has been that."""
 
     def start(self, specs: dict[int, list[EpisodeSpec]], greedy: bool, count: bool) -> None:
@@ -169,12 +169,12 @@ class _Call:
                     if result.ok:
                         results[result.actor_id] = result.get()
                     else:
-                        self.losses.lost_runners += 1
+                        self.failures.lost_runners += 1
                 self._kill_the_hung()
         for late in self.open:
             # Whatever it still sends belongs to nobody.
             restart(self.runners, late)
-        self.losses.lost_runners += len(self.open)
+        self.failures.lost_runners += len(self.open)
         return results
 
     def _kill_the_hung(self) -> None:
@@ -187,19 +187,19 @@ class _Call:
                 logger.warning("%s has not moved for %.0f s: restarted.", self._state(runner), now - since)
                 del self.open[runner]
                 restart(self.runners, runner)
-                self.losses += Losses(lost_runners=1, hung_runners=1)
+                self.failures += RunnerFailures(lost_runners=1, hung_runners=1)
 
     def _what(self) -> str:
         return "rollout of " + ", ".join(map(self._state, list(self.open)))
 
     def _state(self, runner: int) -> str:
-        pulse, _ = self.open.get(runner, (Pulse(), 0.0))
+        pulse, _ = self.open.get(runner, (Heartbeat(), 0.0))
         # A pulse of an earlier call may be all there is.
         back = pulse.done if pulse.total == len(self.shares[runner]) else 0
         return f"runner {runner} ({back} of {len(self.shares[runner])} trajectories back)"
 
-    def _pulse(self, runner: int) -> Pulse:
-        return of_actor(self.runners._worker_manager.actors()[runner]._actor_id.hex())
+    def _pulse(self, runner: int) -> Heartbeat:
+        return heartbeat_of(self.runners._worker_manager.actors()[runner]._actor_id.hex())
 
 
 def restart(runners: EnvRunnerGroup, runner: int) -> None:
@@ -209,7 +209,9 @@ def restart(runners: EnvRunnerGroup, runner: int) -> None:
     manager.set_actor_state(runner, healthy=False)
 
 
-def restart_late(runners: EnvRunnerGroup, asked: Iterable[int], results: Iterable[Any], timeout_s: float) -> Losses:
+def restart_late(
+    runners: EnvRunnerGroup, asked: Iterable[int], results: Iterable[Any], timeout_s: float
+) -> RunnerFailures:
     """Restarts the runners that have not taken new weights within `timeout_s`: they would sample with old ones.
 
     `results` are what `foreach_actor` brought of the runners `asked`. Returns the late and the dead.
@@ -219,7 +221,7 @@ def restart_late(runners: EnvRunnerGroup, asked: Iterable[int], results: Iterabl
     for late in hung:
         logger.warning("env runner %d has not taken its weights within %g s: restarted.", late, timeout_s)
         restart(runners, late)
-    return Losses(lost_runners=len(hung) + list(ok.values()).count(False), hung_runners=len(hung))
+    return RunnerFailures(lost_runners=len(hung) + list(ok.values()).count(False), hung_runners=len(hung))
 
 
 def _healthy_ids(runners: EnvRunnerGroup, restore: Callable[[], object], deadline: float) -> list[int]:

@@ -31,7 +31,7 @@ from rllib_ragen.run.evaluation import find_baselines, results_table, scale_line
 from rllib_ragen.run.folder import RunFolder, SavedState
 from rllib_ragen.run.preflight import preflight
 from rllib_ragen.run.start_ray import start_ray
-from rllib_ragen.starpo.checkpoint.manifest import config_differences, read_facts
+from rllib_ragen.starpo.checkpoint.manifest import config_differences, read_manifest
 from rllib_ragen.starpo.checks.build_config import build_config
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def check_checkpoint(folder: RunFolder, start: SavedState, config: RunConfig) ->
         ConfigError: the checkpoint is torn, or of another config.
     """
     try:
-        facts = read_facts(start.path)
+        facts = read_manifest(start.path)
     except ValueError as error:
         earlier = [state.iteration for state in folder.checkpoints() if state.iteration < start.iteration]
         how = f"delete {start.path} to go on from iteration {earlier[-1]}" if earlier else "start again"

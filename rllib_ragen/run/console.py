@@ -18,7 +18,7 @@ _TREND_LENGTH = 40
 
 
 @dataclass(frozen=True)
-class Progress:
+class ConsoleState:
     """Where a run is after an iteration."""
 
     iteration: int
@@ -73,7 +73,7 @@ class Display:
         """Something that stays to be read."""
         print(safe(text), file=self._out, flush=True)
 
-    def iteration(self, progress: Progress) -> None:
+    def iteration(self, progress: ConsoleState) -> None:
         """Where the run is."""
         width = len(str(progress.iterations))
         values = "  ".join(f"{label} {value}" for label, value in shown(progress.metrics))
@@ -101,7 +101,7 @@ class LiveDisplay(Display):
     def say(self, text: str) -> None:
         self._console.print(safe(text), markup=False)
 
-    def iteration(self, progress: Progress) -> None:
+    def iteration(self, progress: ConsoleState) -> None:
         if not self._live.is_started:
             self._live.start()
         if "success" in progress.metrics:
@@ -111,7 +111,7 @@ class LiveDisplay(Display):
     def close(self) -> None:
         self._live.stop()
 
-    def _panel(self, progress: Progress) -> Panel:
+    def _panel(self, progress: ConsoleState) -> Panel:
         from rich.console import Group
         from rich.panel import Panel
         from rich.progress_bar import ProgressBar

@@ -58,7 +58,7 @@ class RunLog:
 
     def __init__(self, folder: Path, start: int = 0) -> None:
         """Opens the logs of a run that goes on after iteration `start`; what was logged later will be done again."""
-        from rllib_ragen.run.tensorboard import Board
+        from rllib_ragen.run.tensorboard import TensorBoardLog
 
         self._progress = folder / "progress.jsonl"
         self._csv = folder / "progress.csv"
@@ -68,7 +68,7 @@ class RunLog:
         for path in (self._progress, self._trajectories, self._alarms):
             _rewrite(path, lambda row: row["iteration"] <= start)
         self._write_csv([row for row in self.rows() if "split" not in row])
-        self._board = Board(folder / "tensorboard", purge_step=start + 1 if self.rows() else None)
+        self._tensorboard = TensorBoardLog(folder / "tensorboard", purge_step=start + 1 if self.rows() else None)
 
     def rows(self) -> list[Row]:
         """All rows so far."""
@@ -90,11 +90,11 @@ class RunLog:
         self._append_csv(row)
         records = sample_records(sampled, advantages)
         _append(self._trajectories, [{"iteration": iteration, **record} for record in records])
-        self._board.curves(iteration, {f"{_prefix(name)}/{name}": value for name, value in metrics.items()})
+        self._tensorboard.curves(iteration, {f"{_prefix(name)}/{name}": value for name, value in metrics.items()})
         if records:
-            self._board.sample(iteration, records[0])
+            self._tensorboard.sample(iteration, records[0])
         if metrics.get("first_turn_regime") is not None:
-            self._board.figures(iteration, [row for row in self.rows() if "split" not in row])
+            self._tensorboard.figures(iteration, [row for row in self.rows() if "split" not in row])
         return row
 
     def alarm(self, alarm: Row) -> None:
@@ -106,12 +106,12 @@ class RunLog:
         row = {"iteration": iteration, "split": split, "greedy": greedy, **result}
         _append(self._progress, [row])
         way = "greedy" if greedy else "sampled"
-        self._board.curves(iteration, {f"{split}_{way}/{name}": value for name, value in result.items()})
+        self._tensorboard.curves(iteration, {f"{split}_{way}/{name}": value for name, value in result.items()})
         return row
 
     def close(self) -> None:
         """Flushes and closes."""
-        self._board.close()
+        self._tensorboard.close()
 
     def _append_csv(self, row: Row) -> None:
         """A metric that was not there before widens the table, which is then written anew."""

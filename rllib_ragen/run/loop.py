@@ -13,7 +13,7 @@ from rllib_ragen.diagnostics.alarms import Alarms
 from rllib_ragen.faults.exit_codes import ExitCode, exit_code_of, sentence_of
 from rllib_ragen.faults.interrupt import Interrupt
 from rllib_ragen.faults.watchdog import waiting
-from rllib_ragen.run.console import Display, Progress, percent
+from rllib_ragen.run.console import ConsoleState, Display, percent
 from rllib_ragen.run.evaluation import Evaluation, Scale, best_on_validation, validation_line
 from rllib_ragen.run.folder import RunFolder, SavedState
 from rllib_ragen.run.log import Row, RunLog, measured
@@ -183,7 +183,9 @@ class Training:
                 self.iteration, self._spent_s, metrics, self._algo.last_trajectories(), self._algo.last_advantages()
             )
             left_s = self._left_s((self._spent_s - before_s) / done_here)
-            self._display.iteration(Progress(self.iteration, self.config.iterations, self._spent_s, left_s, metrics))
+            self._display.iteration(
+                ConsoleState(self.iteration, self.config.iterations, self._spent_s, left_s, metrics)
+            )
             self._watch(row)
             self.validate_if_due()
             reason = self._reason_to_stop(before_s + time.monotonic() - started)

@@ -18,7 +18,7 @@ _PARTS = ("rollout", "wait", "update", "diagnostics", "sync")
 _X, _Y, _REGIME = "conditional_entropy_token", "information_share", "regime"
 
 
-class Board:
+class TensorBoardLog:
     """Writes event files. Figures are drawn where matplotlib is installed, when information has been measured."""
 
     def __init__(self, folder: Path, purge_step: int | None) -> None:

@@ -17,7 +17,7 @@ from rllib_ragen.learner.remote_scores import critic_values, reference_logprobs
 from rllib_ragen.types import TokenRow, Trajectory
 
 
-def credited_rows(
+def assign_credit(
     trajectories: Sequence[Trajectory],
     kept_ratio: float,
     section: CreditSection,

@@ -4,34 +4,33 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from pydantic import ValidationError
 from ray.rllib.algorithms.algorithm_config import NotProvided
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
-from ragen_envs.games.game import TextGame
 from ragen_envs.games.registry import make_game
-from ragen_envs.registry import gym_id, make_task
+from ragen_envs.registry import gym_id
 from ragen_envs.spaces import AnyText
-from ragen_envs.splits import Split, instance_seed
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten
 from rllib_ragen.config.messages import sentence
+from rllib_ragen.config.policy_plan import PolicyPlan
 from rllib_ragen.config.schema import CreditSection, DiagnosticsSection, EnvSection, LearnerSection, RunConfig, Section
 from rllib_ragen.config.task_names import game_name, task_ids, task_name
 from rllib_ragen.credit.registry import make_estimator
-from rllib_ragen.models.folder import check_model_folder
-from rllib_ragen.models.lora_settings import lora_settings
-from rllib_ragen.models.tiny.run_model import ensure_run_model
+from rllib_ragen.models.folder import check_model_folder, model_folder
+from rllib_ragen.models.lora_settings import LoraSettings, lora_settings
+from rllib_ragen.models.tiny.run_model import ensure_run_model, run_model_folder
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
 from rllib_ragen.starpo.checks.combinations import check_config
 from rllib_ragen.starpo.checks.lora import check_lora
-from rllib_ragen.starpo.checks.policies import check_line_up
+from rllib_ragen.starpo.checks.policies import check_policies
 from rllib_ragen.starpo.env_registry import is_registered, register_text_envs
 from rllib_ragen.starpo.matchmaking.games import policies_of
 from rllib_ragen.starpo.setters import FluentSetters
@@ -52,6 +51,8 @@ ATTRIBUTES: dict[str, tuple[str, str]] = {
 """Flat attribute of a StarPOConfig → (section, key) of the RunConfig that means the same."""
 _TUNE_KEYS = {"__trial_info__", "__stdout_file__", "__stderr_file__", "multiagent", "class", "_enable_new_api_stack"}
 _OLD_STACK_KEYS = {"model", "optimizer", "replay_buffer_config"}
+_ALGORITHM = "rllib_ragen.starpo.algorithm:StarPO"
+"""By name, as environments are: the algorithm imports its config, and not the other way."""
 _MAX_TEXT = 1_000_000
 _CHANNEL_TIMEOUT_S = 120.0
 """Longest wait for a member of the channel for weights."""
@@ -81,9 +82,8 @@ class StarPOConfig(FluentSetters):
 
     def __init__(self, algo_class: Any = None) -> None:
         from rllib_ragen.rollout.env_runner import LLMEnvRunner
-        from rllib_ragen.starpo.algorithm import StarPO
 
-        super().__init__(algo_class=algo_class or StarPO)
+        super().__init__(algo_class=algo_class or resolve_name(_ALGORITHM))
         defaults = RunConfig()
         for attribute, (section, key) in ATTRIBUTES.items():
             setattr(self, attribute, getattr(getattr(defaults, section), key))
@@ -202,12 +202,36 @@ class StarPOConfig(FluentSetters):
         """How often, and how closely, it is measured what reasoning depends on."""
         return self.to_run_config().diagnostics
 
+    def lora(self) -> LoraSettings | None:
+        """The adapters that are trained instead of all weights; None: none."""
+        return lora_settings(self.learner_section())
+
     # --- derived ----------------------------------------------------------------------------------------------------
 
     @property
     def model_folder(self) -> Path:
-        """Where the model is."""
-        return ensure_run_model(self.to_run_config())
+        """Where the model is; the small model of a game need not be there before `prepare_model`."""
+        return run_model_folder(self.to_run_config())
+
+    def prepare_model(self) -> None:
+        """Makes the small model of a game, if the run needs it and it is not there: minutes, once a machine."""
+        ensure_run_model(self.to_run_config())
+
+    def policy_plan(self) -> PolicyPlan:
+        """Who plays, for whoever seats the policies."""
+        run = self.to_run_config()
+        return PolicyPlan(
+            seed=self.seed,
+            group_size=self.group_size,
+            module_ids=tuple(self.module_ids()),
+            trained=tuple(self.trained_ids()),
+            mapping_fn=self.policy_mapping_fn,
+            several_agents=self.has_several_agents,
+            env=self._text_env_name(),
+            game=self.game(),
+            task=run.env.task,
+            section=run.multi_agent,
+        )
 
     def game(self) -> str | None:
         """The game for several seats that is played; None for other tasks, and for somebody else's environments."""
@@ -254,7 +278,8 @@ class StarPOConfig(FluentSetters):
             self.engine,
             num_policies=len(self.policies),
             num_env_runners=self.num_env_runners,
-            model_path=self.model_folder,
+            # The small model of a game may have to be made yet; it is served as the embedded one is.
+            model_path=self.model_folder if self.model_folder.is_dir() else model_folder(self.model_path),
             on_gpu=self.num_gpus_per_env_runner > 0,
         )
 
@@ -265,20 +290,6 @@ class StarPOConfig(FluentSetters):
         run = self.to_run_config()
         limits = run.text_limits() if self.game() is None else run.game_limits()
         return {"task": run.env.task, "limits": asdict(limits)}
-
-    def instance_key_of(self, split: str) -> Callable[[int], str] | None:
-        """Number of an instance of `split` → its key; None where no instance has one: all starts are as good."""
-        run = self.to_run_config()
-        name = self._text_env_name()
-        if name is None:
-            return None
-        if game_name(name) is None:
-            task = make_task(name, **run.env.task)
-            return lambda number: str(
-                task.reset(seed=instance_seed(split, number), options={"split": split})[1]["instance_key"]
-            )
-        game = make_game(name, **run.env.task)
-        return partial(_game_key, game, Split.parse(split)) if game.has_splits else None
 
     def validate(self) -> None:
         """Refuses what makes no sense, before anything heavy is started.
@@ -300,7 +311,13 @@ class StarPOConfig(FluentSetters):
             raise ConfigError(f"learner.decay_iterations: must be an integer ≥ 1 with lr_schedule={self.lr_schedule}")
         in_game = self.game() is not None
         check_lora(run.learner, check_model_folder(self.model_path, self.max_context_tokens, in_game=in_game))
-        check_line_up(self)
+        self.engine_choice()
+        if self.weight_transfer == "broadcast" and len(self.policies) > 1:
+            raise ConfigError(
+                f"vllm.weight_transfer=broadcast with {len(self.policies)} policies: a channel carries the weights of"
+                " one; allowed: object_store, adapters"
+            )
+        check_policies(self.policy_plan())
 
     def _seat_policies(self) -> None:
         """What `play_mode` means in RLlib's terms; a user's own `.multi_agent(…)` goes before it."""
@@ -335,7 +352,7 @@ class StarPOConfig(FluentSetters):
             value_head=make_estimator(self.credit_section()).needs_values,
             seed=self.seed or 0,
             grouped_attention=self.num_gpus_per_learner == 0,
-            lora=lora_settings(self.learner_section()),
+            lora=self.lora(),
         )
         return RLModuleSpec(module_class=LLMRLModule, model_config=dict(settings))
 
@@ -374,9 +391,3 @@ class StarPOConfig(FluentSetters):
     def _text_env_name(self) -> str | None:
         """Short name of one of this project's environments or games, or None for a registered one of somebody else."""
         return task_ids().get(self.env) if isinstance(self.env, str) else None
-
-
-def _game_key(game: TextGame, split: Split, number: int) -> str:
-    seed = instance_seed(split, number)
-    game.reset(seed, split, seed)
-    return game.instance_key

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +10,7 @@ from rllib_ragen.types import Trajectory
 
 
 @dataclass
-class Progress:
+class Counters:
     """How far a run is; with the weights, all that a checkpoint needs."""
 
     iteration: int = 0
@@ -25,8 +26,28 @@ class Progress:
     """Running means of the information diagnostics."""
     estimator: dict[str, float] = field(default_factory=dict)
     """What the estimator remembers."""
-    line_up: dict[str, Any] = field(default_factory=dict)
-    """What the line-up remembers: the league."""
+    matchmaker: dict[str, Any] = field(default_factory=dict)
+    """What the matchmaker remembers: the league."""
+
+    def count(self, trajectories: Sequence[Trajectory]) -> dict[str, float]:
+        """Counts a batch → how far the run is, as it is logged."""
+        self.num_turns += sum(len(trajectory.turns) for trajectory in trajectories)
+        self.num_reply_tokens += sum(trajectory.num_reply_tokens for trajectory in trajectories)
+        return {
+            "policy_version": self.policy_version,
+            "empty_in_a_row": self.empty_in_a_row,
+            "num_turns_lifetime": self.num_turns,
+            "num_reply_tokens_lifetime": self.num_reply_tokens,
+        }
+
+    @classmethod
+    def from_manifest(cls, progress: Mapping[str, Any]) -> Counters:
+        """Of a checkpoint. Why that run stopped is its own affair: somebody wants to go on."""
+        known = dict(progress)
+        if "line_up" in known:
+            # What checkpoints of version 0.1 call it.
+            known["matchmaker"] = known.pop("line_up")
+        return cls(**{**known, "stop_reason": ""})
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ _STOP_S = 10.0
 """For env runners to close their environments and engines."""
 
 
-class RLlibNames(Algorithm):
+class RLlibBase(Algorithm):
     """An algorithm that evaluates on its training runners and saves by itself."""
 
     @abstractmethod

@@ -11,8 +11,8 @@ from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
 from rllib_ragen.learner.learner_calls import on_first_learner
 from rllib_ragen.models.llm_module import lm_weights
-from rllib_ragen.models.weight_channel import Backend, Meeting, Sender, TensorSpec, specs_of
-from rllib_ragen.rollout.runner_pool import Losses, restart_late
+from rllib_ragen.models.weight_channel import Backend, Rendezvous, Sender, TensorSpec, specs_of
+from rllib_ragen.rollout.runner_pool import RunnerFailures, restart_late
 from rllib_ragen.starpo.background import Background
 
 logger = logging.getLogger(__name__)
@@ -27,10 +27,10 @@ class Broadcast:
         self._workers = workers_per_engine
         self._timeout_s = timeout_s
         self._members: list[int] = []
-        self._meeting: Meeting | None = None
+        self._meeting: Rendezvous | None = None
         self._specs: list[TensorSpec] = []
 
-    def publish(self, learners: LearnerGroup, runners: EnvRunnerGroup, version: int) -> Losses:
+    def sync_weights(self, learners: LearnerGroup, runners: EnvRunnerGroup, version: int) -> RunnerFailures:
         """Every healthy runner samples with policy version `version` afterwards.
 
         A runner that dies meanwhile breaks the channel for all: their engines are restarted, and get the weights from
@@ -41,7 +41,7 @@ class Broadcast:
         """
         members = list(runners.healthy_env_runner_ids())
         if not members:
-            return Losses()
+            return RunnerFailures()
         if self._meeting is None or members != self._members:
             self._open(learners, members)
         sending = Background(lambda: on_first_learner(learners, _send))
@@ -74,9 +74,9 @@ class Broadcast:
         self._members, self._specs = members, on_first_learner(learners, _specs)
 
 
-def _open_sender(learner: Any, size: int, backend: Backend, timeout_s: float) -> Meeting:
+def _open_sender(learner: Any, size: int, backend: Backend, timeout_s: float) -> Rendezvous:
     learner.weight_sender = Sender(ray.util.get_node_ip_address(), size, backend, timeout_s, learner._device)
-    meeting: Meeting = learner.weight_sender.meeting
+    meeting: Rendezvous = learner.weight_sender.meeting
     return meeting
 
 

@@ -1,4 +1,4 @@
-"""Learner → runners: one blocking publication per update, with a version number.
+"""Learner → runners: one blocking weight sync per update, with a version number.
 
 RLlib's own `sync_weights` is fire-and-forget: it is dropped silently while a runner is still loading the last one, and
 it upcasts bfloat16. Here the weights enter the object store once, whatever the number of runners, and nobody samples
@@ -22,30 +22,30 @@ from rllib_ragen.faults.exit_codes import NotFinite
 from rllib_ragen.faults.watchdog import waiting
 from rllib_ragen.learner.learner_calls import on_every_learner, on_first_learner
 from rllib_ragen.models.fsdp import gathered
-from rllib_ragen.models.weight_arrays import WireState, to_wire
-from rllib_ragen.rollout.runner_pool import Losses, restart_late
+from rllib_ragen.models.weight_arrays import WeightState, to_array
+from rllib_ragen.rollout.runner_pool import RunnerFailures, restart_late
 from rllib_ragen.starpo.weight_broadcast import Broadcast
 
 
 @dataclass(frozen=True)
-class Publication:
+class WeightSnapshot:
     """One policy version in the object store, for runners that come back later: the learner may be busy then."""
 
     version: int
     weights: dict[str, Any] | None
     """ObjectRef by policy; None where there is no remote runner, or they got the weights by `broadcast`."""
-    losses: Losses = field(default_factory=Losses)
+    failures: RunnerFailures = field(default_factory=RunnerFailures)
     """Runners that did not take it."""
 
 
-def publish(
+def sync_weights(
     learners: LearnerGroup,
     runners: EnvRunnerGroup,
     version: int,
     timeout_s: float,
     broadcast: Broadcast | None = None,
     keep: bool = False,
-) -> Publication:
+) -> WeightSnapshot:
     """Gives the learners' weights to every runner as policy version `version`.
 
     Runners that die meanwhile get them by `send` when they are restored; one that takes longer than `timeout_s` is
@@ -66,13 +66,13 @@ def publish(
             weights = on_first_learner(learners, _weights, "a copy of the weights")
             local.set_state({COMPONENT_RL_MODULE: weights, WEIGHTS_SEQ_NO: version})
     remote = runners.num_remote_env_runners() > 0
-    publication = Publication(version, put(learners) if remote and (broadcast is None or keep) else None)
-    losses = Losses()
+    snapshot = WeightSnapshot(version, put(learners) if remote and (broadcast is None or keep) else None)
+    failures = RunnerFailures()
     if broadcast is not None:
-        losses = broadcast.publish(learners, runners, version)
+        failures = broadcast.sync_weights(learners, runners, version)
     elif remote and runners.num_healthy_remote_env_runners():
-        losses = send(publication, runners, runners.healthy_env_runner_ids(), timeout_s)
-    return replace(publication, losses=losses)
+        failures = send(snapshot, runners, runners.healthy_env_runner_ids(), timeout_s)
+    return replace(snapshot, failures=failures)
 
 
 def put(learners: LearnerGroup) -> dict[str, Any]:
@@ -81,12 +81,14 @@ def put(learners: LearnerGroup) -> dict[str, Any]:
     return refs
 
 
-def send(publication: Publication, runners: EnvRunnerGroup, runner_ids: Sequence[int], timeout_s: float) -> Losses:
-    """Gives a publication to the remote runners `runner_ids`. Who has not got it within `timeout_s` is restarted."""
+def send(
+    snapshot: WeightSnapshot, runners: EnvRunnerGroup, runner_ids: Sequence[int], timeout_s: float
+) -> RunnerFailures:
+    """Gives a snapshot to the remote runners `runner_ids`. Who has not got it within `timeout_s` is restarted."""
     with waiting(f"weights to {len(runner_ids)} env runner(s)", may_hang=False):
         results = runners._worker_manager.foreach_actor(
             "set_state",
-            kwargs={"state": {COMPONENT_RL_MODULE: publication.weights, WEIGHTS_SEQ_NO: publication.version}},
+            kwargs={"state": {COMPONENT_RL_MODULE: snapshot.weights, WEIGHTS_SEQ_NO: snapshot.version}},
             remote_actor_ids=list(runner_ids),
             timeout_seconds=timeout_s,
         )
@@ -103,16 +105,16 @@ def _not_finite(learner: Any) -> str:
     return ""
 
 
-def _weights(learner: Any) -> dict[str, WireState]:
+def _weights(learner: Any) -> dict[str, WeightState]:
     """By policy."""
     return {module_id: _weights_of(learner, module_id) for module_id in sorted(learner.module.keys())}
 
 
-def _weights_of(learner: Any, module_id: str) -> WireState:
+def _weights_of(learner: Any, module_id: str) -> WeightState:
     """Arrays that share memory with the weights; of a plain model, or the adapters alone."""
     whole = learner.config.weight_transfer != "adapters"
     tensors = learner.module[module_id].unwrapped().tensors(inference_only=whole)
-    return {name: to_wire(tensor) for name, tensor in gathered(tensors)}
+    return {name: to_array(tensor) for name, tensor in gathered(tensors)}
 
 
 def _put(learner: Any) -> dict[str, Any]:

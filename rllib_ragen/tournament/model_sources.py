@@ -12,7 +12,7 @@ from rllib_ragen.config.load import read_yaml
 from rllib_ragen.config.schema import EMBEDDED_MODEL
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.run.folder import RunFolder
-from rllib_ragen.starpo.checkpoint.manifest import STATE_FILE, read_facts
+from rllib_ragen.starpo.checkpoint.manifest import STATE_FILE, read_manifest
 
 _DEFAULT_POLICY = "default_policy"
 
@@ -79,7 +79,7 @@ def find_model(given: str) -> ModelSource:
 def _policy(checkpoint: Path, policy: str | None) -> ModelSource:
     """A policy of a checkpoint; the one that learns if none is named."""
     try:
-        facts = read_facts(checkpoint)
+        facts = read_manifest(checkpoint)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     held: list[str] = facts["modules"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.test_run import command
+from tests.run.test_run import command
 
 HOPELESS = [
     # One step is never enough in these validation rooms.

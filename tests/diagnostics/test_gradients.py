@@ -33,6 +33,7 @@ from rllib_ragen.run.folder import RunFolder
 from rllib_ragen.starpo.algorithm import StarPO
 from rllib_ragen.starpo.config import StarPOConfig
 from tests.report.build import REPLY, played
+from tests.run.test_run import command
 from tests.starpo.build import (
     MODULE,
     digits_config,
@@ -43,7 +44,6 @@ from tests.starpo.build import (
     update,
     weights,
 )
-from tests.test_run import command
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 Vector = torch.Tensor
@@ -186,11 +186,11 @@ def test_measuring_takes_no_step_and_the_run_is_the_same_to_the_bit(model: Path,
 def test_a_measurement_between_two_iterations_moves_nothing(model: Path) -> None:
     algo: StarPO = digits_config(model).build_algo()
     algo.train()
-    learner, progress = algo.learner_group._learner, str(algo._progress)
+    learner, progress = algo.learner_group._learner, str(algo._counters)
     before = (weights(learner), moments(learner), {"rng": torch.get_rng_state().float()})
     first, again = algo.gradients(2), algo.gradients(2)
     after = (weights(learner), moments(learner), {"rng": torch.get_rng_state().float()})
-    assert first.to_json() == again.to_json() and str(algo._progress) == progress
+    assert first.to_json() == again.to_json() and str(algo._counters) == progress
     assert [largest_difference(left, right) for left, right in zip(before, after, strict=True)] == [0, 0, 0]
     algo.stop()
 

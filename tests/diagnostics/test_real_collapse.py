@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_run import command
+from tests.run.test_run import command
 
 pytestmark = pytest.mark.slow
 SOKOBAN = [

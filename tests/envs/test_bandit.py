@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from ragen_envs.bandit.arms import PAIRS
+from ragen_envs.bandit.arm_names import PAIRS
 from ragen_envs.bandit.env import BanditEnv
 from ragen_envs.splits import Split
 

@@ -145,7 +145,7 @@ def poisoned_update() -> None:
 
     def poison(self: StarPO, rows: Sequence[TokenRow]) -> None:
         update(self, rows)
-        if self._progress.iteration == 2:
+        if self._counters.iteration == 2:
             next(self.learner_group._learner.module["default_policy"].parameters()).data[0, 0] = float("nan")
 
     StarPO._update = poison  # type: ignore[method-assign]
@@ -182,7 +182,7 @@ def no_memory() -> None:
 
     def greedy(self: StarPO, rows: Sequence[TokenRow]) -> None:
         update(self, rows)
-        if self._progress.iteration == 1:
+        if self._counters.iteration == 1:
             torch.empty(1 << 50)
 
     StarPO._update = greedy  # type: ignore[method-assign]

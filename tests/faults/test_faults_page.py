@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.faults.exit_codes import ExitCode
-from rllib_ragen.rollout.runner_pool import Losses
+from rllib_ragen.rollout.runner_pool import RunnerFailures
 from tests.faults.build import TOP
 
 PAGE = (TOP / "docs" / "faults.md").read_text(encoding="utf-8")
@@ -45,7 +45,7 @@ def test_every_exit_code_is_told_and_no_other() -> None:
 
 def test_the_metrics_and_defaults_that_are_told_are_there() -> None:
     metrics = {name for row in MATRIX for name in re.findall(r"`(\w+)`", row[3])}
-    assert metrics - set(Losses().metrics()) <= {"num_failed", "skipped_steps"}
+    assert metrics - set(RunnerFailures().metrics()) <= {"num_failed", "skipped_steps"}
     run = RunConfig()
     for key in ("fault.report_after_s", "fault.hang_timeout_s", "rollout.env_timeout_s", "rollout.timeout_s"):
         section, name = key.split(".")

@@ -44,14 +44,14 @@ def test_L1_a_runner_lost_while_it_takes_weights_is_counted(model: Path, number:
     algo = digits_config(model).env_runners(num_env_runners=2).fault(hang_timeout_s=8).build_algo()
     try:
         pids = algo.env_runner_group.foreach_env_runner(lambda runner: os.getpid(), local_env_runner=False)
-        publish = algo._publish
+        sync = algo._sync_weights
 
-        def hurt_and_publish() -> None:
-            algo._publish = publish
+        def hurt_and_sync() -> None:
+            algo._sync_weights = sync
             os.kill(pids[0], number)
-            publish()
+            sync()
 
-        algo._publish = hurt_and_publish
+        algo._sync_weights = hurt_and_sync
         first, second = (algo.train()["starpo"] for _ in range(2))
         assert (first["num_lost_runners"], first["num_hung_runners"], first["num_replayed"]) == (1, hung, 0)
         assert (second["num_lost_runners"], second["num_groups"], second["policy_lag"]) == (0, 4, 0)

@@ -9,19 +9,19 @@ import torch
 from transformers import AutoModelForCausalLM, Gemma2Config, GraniteConfig, LlamaConfig, PhiConfig, PreTrainedModel
 
 from benchmarks.learner_peak_memory import PeakMemory
-from rllib_ragen.models.logit_head import Head, check_head
+from rllib_ragen.models.logit_head import LogitHead, check_head
 from rllib_ragen.models.token_scores import token_scores
 
 HEADS = {
-    "plain": Head(),
-    "temperature": Head(temperature=0.7),
-    "factor": Head(factor=0.25, temperature=1.3),
-    "cap": Head(factor=0.5, cap=2.0, temperature=0.8),
+    "plain": LogitHead(),
+    "temperature": LogitHead(temperature=0.7),
+    "factor": LogitHead(factor=0.25, temperature=1.3),
+    "cap": LogitHead(factor=0.5, cap=2.0, temperature=0.8),
 }
 
 
 def plain(
-    hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, tokens: torch.Tensor, head: Head
+    hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, tokens: torch.Tensor, head: LogitHead
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(log-probs, entropies) as one would write them down."""
     logits = torch.nn.functional.linear(hidden, weight, bias) * head.factor
@@ -66,30 +66,30 @@ def test_gradients_agree_with_finite_differences(name: str) -> None:
 
 def test_only_what_is_wanted_has_a_gradient() -> None:
     hidden, weight, _, tokens = random_case()
-    scores = token_scores(hidden, weight.detach(), None, tokens, Head(), entropy=False)
+    scores = token_scores(hidden, weight.detach(), None, tokens, LogitHead(), entropy=False)
     assert scores.entropy.shape == (0,)
     scores.logprobs.sum().backward()
-    expected = torch.autograd.grad(plain(hidden, weight, None, tokens, Head())[0].sum(), hidden)[0]
+    expected = torch.autograd.grad(plain(hidden, weight, None, tokens, LogitHead())[0].sum(), hidden)[0]
     assert hidden.grad is not None
     torch.testing.assert_close(hidden.grad, expected)
-    entropy = token_scores(hidden, weight, None, tokens, Head()).entropy
+    entropy = token_scores(hidden, weight, None, tokens, LogitHead()).entropy
     found = torch.autograd.grad(entropy.sum(), weight)[0]
     torch.testing.assert_close(
-        found, torch.autograd.grad(plain(hidden, weight, None, tokens, Head())[1].sum(), weight)[0]
+        found, torch.autograd.grad(plain(hidden, weight, None, tokens, LogitHead())[1].sum(), weight)[0]
     )
 
 
 def test_no_tokens_give_no_scores_and_zero_gradients() -> None:
     hidden, weight, bias, tokens = random_case()
-    scores = token_scores(hidden[:0], weight, bias, tokens[:0], Head())
+    scores = token_scores(hidden[:0], weight, bias, tokens[:0], LogitHead())
     scores.logprobs.sum().backward()
     assert weight.grad is not None and not weight.grad.any()
 
 
 def test_bfloat16_products_sum_in_float32_and_leave_float32_gradients() -> None:
     hidden, weight, _, tokens = random_case(torch.float32, size=64, vocabulary=300)
-    found = token_scores(hidden, weight, None, tokens, Head(), dtype=torch.bfloat16, chunk_elements=10 * 300)
-    expected = plain(hidden, weight, None, tokens, Head())
+    found = token_scores(hidden, weight, None, tokens, LogitHead(), dtype=torch.bfloat16, chunk_elements=10 * 300)
+    expected = plain(hidden, weight, None, tokens, LogitHead())
     assert found.logprobs.dtype == torch.float32
     torch.testing.assert_close(tuple(found), expected, atol=0.1, rtol=0.02)
     one, other = (torch.autograd.grad(scores[0].sum(), (hidden, weight)) for scores in (found, expected))
@@ -105,7 +105,7 @@ def test_L6_memory_does_not_grow_with_tokens_times_vocabulary() -> None:
     hidden = torch.randn(size, width, requires_grad=True)
     tokens = torch.randint(vocabulary, (size,))
     with PeakMemory() as memory:
-        scores = token_scores(hidden, weight, None, tokens, Head(), chunk_elements=chunk)
+        scores = token_scores(hidden, weight, None, tokens, LogitHead(), chunk_elements=chunk)
         between = memory.now
         (scores.logprobs + 0.1 * scores.entropy).sum().backward()
     assert memory.largest <= 4 * max(chunk, weight.numel())
@@ -133,11 +133,11 @@ SIZES: dict[str, Any] = {
     "bos_token_id": 1,
     "eos_token_id": 2,
 }
-FAMILIES: dict[str, tuple[Any, Head]] = {
-    "llama": (LlamaConfig(**SIZES), Head()),
-    "phi, with a bias": (PhiConfig(**SIZES), Head()),
-    "gemma2, soft-capped": (Gemma2Config(**SIZES, head_dim=16, final_logit_softcapping=3.0), Head(cap=3.0)),
-    "granite, scaled": (GraniteConfig(**SIZES, logits_scaling=4.0), Head(factor=0.25)),
+FAMILIES: dict[str, tuple[Any, LogitHead]] = {
+    "llama": (LlamaConfig(**SIZES), LogitHead()),
+    "phi, with a bias": (PhiConfig(**SIZES), LogitHead()),
+    "gemma2, soft-capped": (Gemma2Config(**SIZES, head_dim=16, final_logit_softcapping=3.0), LogitHead(cap=3.0)),
+    "granite, scaled": (GraniteConfig(**SIZES, logits_scaling=4.0), LogitHead(factor=0.25)),
 }
 
 
@@ -156,7 +156,7 @@ def through_the_layers(model: PreTrainedModel) -> tuple[torch.Tensor, torch.Tens
 def test_the_heads_of_families_are_known(name: str) -> None:
     config, head = FAMILIES[name]
     model = small(config)
-    assert Head.of(model, 1.0) == head
+    assert LogitHead.of(model, 1.0) == head
     check_head(model, *through_the_layers(model))
 
 

@@ -16,7 +16,7 @@ from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.models.llm_module import LLMRLModule, lm_weights
 from rllib_ragen.models.lora import add_adapters, from_peft_name, is_adapter, merged_state, to_peft_name
 from rllib_ragen.models.lora_settings import LoraSettings
-from rllib_ragen.models.weight_arrays import from_wire
+from rllib_ragen.models.weight_arrays import from_array
 from tests.starpo.build import (
     MODULE,
     digits_config,
@@ -47,7 +47,7 @@ def plain(learner: StarPOLearner, model: Path) -> PreTrainedModel:
     """A transformers model with the weights that samplers get."""
     llm: PreTrainedModel = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
     state = lm_weights(learner.module[MODULE].get_state(inference_only=True))
-    llm.load_state_dict({name: from_wire(array) for name, array in state.items()}, strict=False)
+    llm.load_state_dict({name: from_array(array) for name, array in state.items()}, strict=False)
     return llm
 
 
@@ -88,7 +88,7 @@ def test_samplers_get_a_plain_model_by_the_hand_computed_sum_and_the_live_one_st
     learner = trained(model=model, lora_alpha=12.0)
     module: LLMRLModule = learner.module[MODULE]
     before = weights(learner)
-    state = {name: from_wire(array) for name, array in lm_weights(module.get_state(inference_only=True)).items()}
+    state = {name: from_array(array) for name, array in lm_weights(module.get_state(inference_only=True)).items()}
     assert largest_difference(before, weights(learner)) == 0.0
     own = AutoModelForCausalLM.from_pretrained(model).state_dict()
     assert set(state) == set(own) - {"lm_head.weight"}, "the head is tied to the embedding"

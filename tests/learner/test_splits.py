@@ -15,7 +15,7 @@ from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.learner.learner_calls import on_every_learner
 from rllib_ragen.learner.training_data import TokenTrainingData
 from rllib_ragen.models.fsdp import own_part
-from rllib_ragen.models.weight_arrays import from_wire
+from rllib_ragen.models.weight_arrays import from_array
 from rllib_ragen.types import TokenRow
 from tests.starpo.build import MODULE, digits_config, largest_difference, make_learner, random_rows, update, weights
 
@@ -110,7 +110,7 @@ def learn_together(pair: Any, rows: list[TokenRow], settings: dict[str, Any], st
 
 
 def tensors(state: Any) -> dict[str, torch.Tensor]:
-    return {name: from_wire(array).clone() for name, array in state.items()}
+    return {name: from_array(array).clone() for name, array in state.items()}
 
 
 def learn_alone(model: Path, rows: list[TokenRow], settings: dict[str, Any]) -> tuple[Any, Any, Any]:

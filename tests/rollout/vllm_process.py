@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 
 from rllib_ragen.models.chat_format import ChatFormat
-from rllib_ragen.models.weight_channel import Meeting, TensorSpec
+from rllib_ragen.models.weight_channel import Rendezvous, TensorSpec
 from rllib_ragen.rollout.collect import collect
 from rllib_ragen.rollout.engines.base import EngineFailure
 from rllib_ragen.rollout.engines.vllm import VLLMEngine
@@ -85,7 +85,7 @@ def ask_and_count_preemptions(requests: Requests) -> tuple[dict[int, Sampled | E
     return ask(requests), count
 
 
-def join(meeting: Meeting) -> None:
+def join(meeting: Rendezvous) -> None:
     """Becomes the receivers of a weight channel."""
     engine().join_channel(meeting, 1, meeting.host)
 

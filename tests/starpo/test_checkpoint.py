@@ -11,8 +11,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from rllib_ragen.starpo import algorithm
 from rllib_ragen.starpo.algorithm import StarPO
+from rllib_ragen.starpo.checkpoint import load
 from rllib_ragen.starpo.checkpoint.save import load_learner_state
 from tests.starpo.build import MODULE, digits_config, largest_difference, metrics_of, weights
 
@@ -115,7 +115,7 @@ def test_another_versions_format_is_told_as_such(saved: Path) -> None:
 def test_other_settings_are_told_key_by_key(saved: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     algo = digits_config(model, lr=5e-4, clip_high=0.5).build_algo()
     told: list[str] = []
-    monkeypatch.setattr(algorithm.logger, "warning", lambda text, *values: told.append(text % values))
+    monkeypatch.setattr(load.logger, "warning", lambda text, *values: told.append(text % values))
     algo.load_checkpoint(str(saved))
     assert len(told) == 1
     assert "learner.lr (0.001 in the checkpoint, 0.0005 here); learner.clip_high (0.28" in told[0]

@@ -14,6 +14,7 @@ from rllib_ragen.config.load import flatten
 from rllib_ragen.credit.registry import estimator_names
 from rllib_ragen.starpo.algorithm import StarPO
 from rllib_ragen.starpo.config import StarPOConfig
+from rllib_ragen.starpo.export import learner_state
 from tests.starpo.build import digits_config
 
 pytestmark = pytest.mark.usefixtures("local_ray")
@@ -50,7 +51,7 @@ def numbers(result: dict[str, Any]) -> dict[str, float | str]:
 
 def state_of(algo: StarPO) -> dict[str, Any]:
     """Weights, moments and counters, by name; arrays as bytes."""
-    state = {"learner": algo._learner_state(), "progress": asdict(algo._progress)}
+    state = {"learner": learner_state(algo.learner_group), "progress": asdict(algo._counters)}
     return {key: value.tobytes() if isinstance(value, np.ndarray) else value for key, value in flatten(state).items()}
 
 
@@ -100,7 +101,7 @@ def test_R1_with_vllm_seeds_order_counters_and_moments_are_the_same_and_numbers_
     whole.save_checkpoint(str(tmp_path))
     saved = state_of(whole)
     expected, played = numbers(whole.train()), whole.last_trajectories()
-    progress = whole._progress
+    progress = whole._counters
     whole.stop()
     again = build()
     again.load_checkpoint(str(tmp_path))
@@ -108,7 +109,7 @@ def test_R1_with_vllm_seeds_order_counters_and_moments_are_the_same_and_numbers_
     found, replayed = numbers(again.train()), again.last_trajectories()
     seeds = [(t.group_id, t.env_seed, t.outcome_seed) for t in played]
     assert [(t.group_id, t.env_seed, t.outcome_seed) for t in replayed] == seeds
-    assert asdict(again._progress)["next_group"] == progress.next_group
+    assert asdict(again._counters)["next_group"] == progress.next_group
     assert again.policy_version == progress.policy_version
     same = sum(a.token_ids().tolist() == b.token_ids().tolist() for a, b in zip(played, replayed, strict=True))
     assert same >= len(played) - 1, "a token differs only where its uniform number falls between two roundings"

@@ -12,7 +12,7 @@ import ray
 import torch
 
 from rllib_ragen.learner.training_data import TokenTrainingData, balance
-from rllib_ragen.models.weight_arrays import from_wire
+from rllib_ragen.models.weight_arrays import from_array
 from rllib_ragen.rollout.specs import training_specs
 from rllib_ragen.starpo.algorithm import StarPO
 from tests.starpo.build import MODULE, digits_config, largest_difference, random_rows
@@ -52,7 +52,7 @@ def test_two_runners_sample_what_one_process_samples(model: Path, remote: StarPO
         remote.learner_group._learner.module[MODULE].llm.state_dict()
     )
     specs = training_specs(99, 0, 4, 4)
-    ours, theirs = (algo._play(specs, count=False).trajectories for algo in (local, remote))
+    ours, theirs = (algo._rollouts.play(specs, count=False).trajectories for algo in (local, remote))
     assert [t.group_id for t in theirs] == [spec.group_id for spec in specs]
     for one, other in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(one.token_ids(), other.token_ids())
@@ -104,7 +104,7 @@ def test_a_programming_error_while_sampling_stops_the_run_with_its_reason(remote
     actor_ids = remote.env_runner_group.healthy_env_runner_ids()
     remote.env_runner_group.foreach_env_runner(spoil, local_env_runner=False)
     with pytest.raises(RuntimeError, match=r"sampling failed on env runner .*AttributeError"):
-        remote._play(training_specs(0, 0, 2, 2), count=False)
+        remote._rollouts.play(training_specs(0, 0, 2, 2), count=False)
     assert remote.env_runner_group.healthy_env_runner_ids() == actor_ids, "nobody had to die for it"
 
 
@@ -148,7 +148,7 @@ def test_two_learners_go_on_from_one_ones_checkpoint_and_one_from_theirs(
 
 def tensors_of(state: Any) -> dict[str, torch.Tensor]:
     """A state as tensors, by name."""
-    return {name: from_wire(array).clone() for name, array in state.items()}
+    return {name: from_array(array).clone() for name, array in state.items()}
 
 
 def test_shares_hold_every_row_once_and_are_balanced_by_tokens() -> None:

@@ -109,7 +109,7 @@ def test_evaluation_moves_nothing(model: Path) -> None:
     assert first == second
     mine, theirs = (weights(algo.learner_group._learner) for algo in (evaluated, plain))
     assert largest_difference(mine, theirs) == 0.0
-    assert evaluated._progress == plain._progress
+    assert evaluated._counters == plain._counters
     plain.stop()
     evaluated.stop()
 

@@ -9,7 +9,7 @@ import pytest
 from ray import tune
 
 from rllib_ragen.starpo.algorithm import StarPO
-from rllib_ragen.starpo.checkpoint.manifest import read_facts
+from rllib_ragen.starpo.checkpoint.manifest import read_manifest
 from tests.starpo.build import digits_config
 
 
@@ -31,5 +31,5 @@ def test_tune_samples_settings_and_checkpoints_without_pickle(model: Path, tmp_p
     for result in results:
         assert result.metrics["starpo"]["policy_version"] == 2
         folder = Path(result.checkpoint.path)
-        assert read_facts(folder)["progress"]["iteration"] == 2
+        assert read_manifest(folder)["progress"]["iteration"] == 2
         assert not list(folder.rglob("*state.pkl"))

@@ -4,9 +4,9 @@ python -m rllib_ragen.models.tiny.game_model --env tic_tac_toe --out results/tic
 
 The embedded model was never told a game and names no legal move in one. This one reads the game's prompts (brief style)
 and answers with a legal action drawn evenly, named in its thought and again in its answer: it knows how to move, and
-prefers no move to another. Where the game can tell a position and a move in words (`TextGame.look`, `told_move`), the
-thought does: such a model sees what is there and what it does, and does not care. Made once, in about a minute on a
-core, and kept in the user's cache folder; those in `games/` come with the package.
+prefers no move to another. Where the game can tell a position and a move in words (`TextGame.describe_for`,
+`describe_move`), the thought does: such a model sees what is there and what it does, and does not care. Made once, in
+about a minute on a core, and kept in the user's cache folder; those in `games/` come with the package.
 """
 
 from __future__ import annotations
@@ -136,7 +136,9 @@ def random_game(env: TextGameEnv, number: int) -> Iterator[list[Message]]:
         for seat in env.to_act:
             legal = env.game.legal_actions(seat)
             action = legal[int(rng.integers(len(legal)))]
-            thought = ", ".join(part for part in (env.game.look(seat), env.game.told_move(seat, action)) if part)
+            thought = ", ".join(
+                part for part in (env.game.describe_for(seat), env.game.describe_move(seat, action)) if part
+            )
             replies[seat] = format_reply([action], thought if env.limits.think else None)
             talks[seat] += [Message("user", prompts[seat]), Message("assistant", replies[seat])]
         prompts = env.step(replies).observations

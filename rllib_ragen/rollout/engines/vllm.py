@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 
 from rllib_ragen.faults.heartbeat import beat
-from rllib_ragen.models.weight_channel import Meeting, TensorSpec
+from rllib_ragen.models.weight_channel import Rendezvous, TensorSpec
 from rllib_ragen.rollout.engines.base import BUSY, Engine, EngineDead, EngineFailure
 from rllib_ragen.rollout.engines.vllm_core_watch import watch_core
 from rllib_ragen.rollout.engines.weight_check import WeightSpec
@@ -163,7 +163,7 @@ class VLLMEngine(Engine):
 
         self._replace_weights(named, load, version)
 
-    def join_channel(self, meeting: Meeting, first_rank: int, host: str) -> None:
+    def join_channel(self, meeting: Rendezvous, first_rank: int, host: str) -> None:
         """All workers become receivers of a weight channel, with ranks from `first_rank` on. Blocks until all came.
 
         Raises:

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from vllm.model_executor.layers.vocab_parallel_embedding import UnquantizedEmbeddingMethod
 
-from rllib_ragen.models.weight_channel import Channel, Meeting, TensorSpec
+from rllib_ragen.models.weight_channel import Rendezvous, TensorSpec, WeightChannel
 
 # vLLM's small-matrix kernels use AMX without asking the kernel for leave, which is an illegal instruction in bf16.
 if hasattr(torch.cpu, "_init_amx"):
@@ -36,7 +36,7 @@ class WeightSync:
 
     def ragen_join(self: Any, meeting: dict[str, Any], first_rank: int, host: str) -> None:
         """Becomes a receiver of a weight channel; the engine's workers have ranks from `first_rank` on."""
-        self.ragen_channel = Channel.join(Meeting(**meeting), first_rank + self.rank, host, self.device)
+        self.ragen_channel = WeightChannel.join(Rendezvous(**meeting), first_rank + self.rank, host, self.device)
 
     def ragen_receive(self: Any, specs: list[TensorSpec]) -> None:
         """As `ragen_load`, with the weights that the channel's sender sends."""

@@ -9,7 +9,7 @@ from typing import TypedDict
 
 from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.lora_settings import LoraSettings
-from rllib_ragen.models.weight_arrays import WireArray, WireState
+from rllib_ragen.models.weight_arrays import WeightArray, WeightState
 from rllib_ragen.starpo.checkpoint.weight_files import load_weights, save_weights
 
 _FILE = "adapter_model.safetensors"
@@ -80,7 +80,7 @@ def weights_fingerprint(folder: Path) -> str:
 
 
 def write_adapter_folder(
-    folder: Path, state: Mapping[str, WireArray], settings: LoraSettings, source: Path, version: str = ""
+    folder: Path, state: Mapping[str, WeightArray], settings: LoraSettings, source: Path, version: str = ""
 ) -> None:
     """A folder that `peft.PeftModel.from_pretrained(model, folder)` loads.
 
@@ -101,7 +101,7 @@ def write_adapter_folder(
     save_weights(folder / _FILE, {to_peft_name(name): array for name, array in adapters.items()}, version)
 
 
-def read_adapter_folder(folder: Path, version: str) -> WireState:
+def read_adapter_folder(folder: Path, version: str) -> WeightState:
     """The LM's part of the state that `write_adapter_folder` was given, under the model's own names.
 
     Raises:

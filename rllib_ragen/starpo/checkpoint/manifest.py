@@ -20,14 +20,14 @@ _SECTIONS = ("env", "multi_agent", "model", "rollout", "vllm", "credit", "learne
 _DECAY = "learner.decay_iterations"
 
 
-def write_facts(folder: Path, facts: Mapping[str, Any]) -> None:
+def write_manifest(folder: Path, facts: Mapping[str, Any]) -> None:
     """Writes `facts`, and the checksum of all of them."""
     stated = {"format": _FORMAT, **facts}
     text = json.dumps({**stated, _SEAL: _seal(stated)}, indent=2)
     (folder / STATE_FILE).write_text(f"{text}\n", encoding="utf-8")
 
 
-def read_facts(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> dict[str, Any]:
     """state.json of a checkpoint.
 
     Raises:

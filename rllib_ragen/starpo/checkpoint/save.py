@@ -21,11 +21,11 @@ from typing import Any
 
 from rllib_ragen.models.llm_module import LLM, VALUE_HEAD, lm_weights
 from rllib_ragen.models.lora_settings import LoraSettings
-from rllib_ragen.models.weight_arrays import WireArray, WireState, from_wire
+from rllib_ragen.models.weight_arrays import WeightArray, WeightState, from_array
 from rllib_ragen.rollout.trajectory_json import from_json, to_json
 from rllib_ragen.starpo.checkpoint.adapter_folder import adapter_base, read_adapter_folder, write_adapter_folder
 from rllib_ragen.starpo.checkpoint.files import PARTIAL, check_files, digests, move_into
-from rllib_ragen.starpo.checkpoint.manifest import STATE_FILE, read_facts, write_facts
+from rllib_ragen.starpo.checkpoint.manifest import STATE_FILE, read_manifest, write_manifest
 from rllib_ragen.starpo.checkpoint.versions import installed_versions
 from rllib_ragen.starpo.checkpoint.weight_files import load_weights, save_weights
 from rllib_ragen.types import Trajectory
@@ -72,7 +72,7 @@ def save_checkpoint(
         "adapter_base": adapter_base(source, lora) if lora else None,
         "files": digests(partial),
     }
-    write_facts(partial, facts)
+    write_manifest(partial, facts)
     (folder / AHEAD_FILE).unlink(missing_ok=True)
     move_into(partial, folder, STATE_FILE)
 
@@ -107,10 +107,10 @@ def load_learner_state(folder: Path) -> dict[str, Any]:
     Raises:
         ValueError: no complete checkpoint, or a file that is not what was written; the sentence names it.
     """
-    facts = read_facts(folder)
+    facts = read_manifest(folder)
     check_files(folder, facts["files"], contents=True)
     version = str(facts["weights_seq_no"])
-    modules: dict[str, WireState] = {}
+    modules: dict[str, WeightState] = {}
     optimizers: dict[str, Any] = {}
     for module_id in facts["modules"]:
         own = folder / module_id
@@ -136,13 +136,13 @@ def read_ahead(folder: Path) -> list[Trajectory]:
     return [from_json(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def write_model_folder(folder: Path, state: Mapping[str, WireArray], source: Path, version: str = "") -> None:
+def write_model_folder(folder: Path, state: Mapping[str, WeightArray], source: Path, version: str = "") -> None:
     """A plain transformers folder: `state` as safetensors, everything else but weights copied from `source`."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in source.iterdir():
         if path.is_file() and not path.name.endswith(_WEIGHT_SUFFIXES) and path.parent != folder:
             shutil.copyfile(path, folder / path.name)
-    dtype = str(from_wire(next(iter(state.values()))).dtype).removeprefix("torch.")
+    dtype = str(from_array(next(iter(state.values()))).dtype).removeprefix("torch.")
     config = json.loads((folder / "config.json").read_text())
     config.pop("torch_dtype", None)
     (folder / "config.json").write_text(json.dumps({**config, "dtype": dtype}, indent=2) + "\n")

@@ -9,18 +9,18 @@ from pathlib import Path
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from rllib_ragen.models.weight_arrays import WireArray, WireState, from_wire, to_wire
+from rllib_ragen.models.weight_arrays import WeightArray, WeightState, from_array, to_array
 
 
-def save_weights(path: Path, state: Mapping[str, WireArray], version: str) -> None:
+def save_weights(path: Path, state: Mapping[str, WeightArray], version: str) -> None:
     """Writes `state`; `path` is whole or as it was."""
-    tensors = {name: from_wire(array) for name, array in state.items()}
+    tensors = {name: from_array(array) for name, array in state.items()}
     temporary = path.with_suffix(".part")
     save_file(tensors, temporary, metadata={"format": "pt", "weights_seq_no": version})
     os.replace(temporary, path)
 
 
-def load_weights(path: Path, version: str) -> WireState:
+def load_weights(path: Path, version: str) -> WeightState:
     """What `save_weights` was given.
 
     Raises:
@@ -31,4 +31,4 @@ def load_weights(path: Path, version: str) -> WireState:
         if found != version:
             raise ValueError(f"{str(path)!r} belongs to update {found}, the checkpoint to update {version}")
         names: list[str] = list(file.keys())
-        return {name: to_wire(file.get_tensor(name)) for name in names}
+        return {name: to_array(file.get_tensor(name)) for name in names}

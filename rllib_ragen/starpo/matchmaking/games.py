@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from ray.rllib.core import DEFAULT_MODULE_ID
@@ -12,17 +12,15 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 from ragen_envs.games.baselines import best_script
 from ragen_envs.games.registry import make_game
 from ragen_envs.seeds import Stream, seed_of
+from rllib_ragen.config.policy_plan import PolicyPlan
 from rllib_ragen.config.schema import MultiAgentSection
 from rllib_ragen.rollout.collect_games import GameSpec
 from rllib_ragen.rollout.scripted_seats import SCRIPT
 from rllib_ragen.rollout.specs import EpisodeSpec, evaluation_specs, training_specs
 from rllib_ragen.rollout.statistics import rollout_statistics
 from rllib_ragen.starpo.matchmaking.league import League, member_ids, score_of
-from rllib_ragen.starpo.matchmaking.single_agent import LineUp, Play
+from rllib_ragen.starpo.matchmaking.single_agent import Matchmaker, Play
 from rllib_ragen.types import Trajectory
-
-if TYPE_CHECKING:
-    from rllib_ragen.starpo.config import StarPOConfig
 
 OUTCOMES = ("win", "draw", "loss")
 _RANDOM = "uniform"
@@ -46,26 +44,25 @@ def _learner(agent_id: str, episode: Any, **kwargs: Any) -> str:
     return str(DEFAULT_MODULE_ID)
 
 
-class GameLineUp(LineUp):
+class GameMatchmaker(Matchmaker):
     """Several agents. In `league` and `against` one seat is the learner's, in turn from group to group."""
 
-    def __init__(self, config: StarPOConfig) -> None:
-        super().__init__(config)
-        run = config.to_run_config()
-        self._section = run.multi_agent
-        self._game = config.game()
-        game = make_game(self._game, **run.env.task) if self._game else None
+    def __init__(self, plan: PolicyPlan) -> None:
+        super().__init__(plan)
+        self._section = plan.section
+        self._game = plan.game
+        game = make_game(plan.game, **plan.task) if plan.game else None
         self._seats = list(game.seats) if game else []
         self._cooperative = game is not None and game.cooperative
-        self._league = League(run.multi_agent.league_size) if run.multi_agent.mode == "league" else None
+        self._league = League(plan.section.league_size) if plan.section.mode == "league" else None
         self._last_score = float("nan")
 
     def training_specs(self, first_group: int, num_groups: int) -> Sequence[EpisodeSpec]:
-        """As LineUp's. All plays of a group have the same line-up."""
-        specs = training_specs(self.config.seed, first_group, num_groups, self.config.group_size)
-        return [_with_seats(spec, self._line_up(int(spec.group_id))) for spec in specs]
+        """As Matchmaker's. All plays of a group have the same players."""
+        specs = training_specs(self.plan.seed, first_group, num_groups, self.plan.group_size)
+        return [_with_seats(spec, self._others(int(spec.group_id))) for spec in specs]
 
-    def _line_up(self, group: int) -> tuple[tuple[str, str], ...]:
+    def _others(self, group: int) -> tuple[tuple[str, str], ...]:
         """Who sits at the seats that are not mapped by policy_mapping_fn."""
         if self._section.mode not in ("league", "against"):
             return ()
@@ -75,7 +72,7 @@ class GameLineUp(LineUp):
     def _opponent(self, group: int, seat: int) -> str:
         if self._league is None:
             return SCRIPT + self._section.opponent
-        return self._league.opponent(self.config.seed, group, seat)
+        return self._league.opponent(self.plan.seed, group, seat)
 
     def statistics(self, own: Sequence[Trajectory]) -> dict[str, float]:
         """win_rate, draw_rate, loss_rate and return of each seat, over all games of the batch; the league's size."""
@@ -130,7 +127,6 @@ class GameLineUp(LineUp):
             instance, mine = divmod(game, len(self._seats))
             others = tuple((seat, SCRIPT + opponent) for k, seat in enumerate(self._seats) if k != mine)
             spec = instances[instance]
-            # As many games as are asked for: each with luck of its own, and of the opponent's number.
             luck = seed_of(Stream.EVALUATION_OUTCOME, spec.outcome_seed, mine, number)
             sampling = seed_of(Stream.EVALUATION_SAMPLING, spec.sampling_seed, mine, number)
             specs.append(GameSpec(f"{split}-{game}", spec.env_seed, luck, sampling, split, others))
@@ -172,3 +168,8 @@ def seat_statistics(trajectories: Sequence[Trajectory], seats: Sequence[str], su
 
 def _with_seats(spec: EpisodeSpec, seats: tuple[tuple[str, str], ...]) -> GameSpec:
     return GameSpec(spec.group_id, spec.env_seed, spec.outcome_seed, spec.sampling_seed, spec.split, seats)
+
+
+def make_matchmaker(plan: PolicyPlan) -> Matchmaker:
+    """Who plays in a run of `plan`."""
+    return GameMatchmaker(plan) if plan.several_agents else Matchmaker(plan)

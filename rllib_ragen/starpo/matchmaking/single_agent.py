@@ -1,46 +1,41 @@
 """Who plays: the episodes of a batch and of an evaluation, and whose trajectories are learnt from.
 
-`LineUp` is that of an environment with one agent; games/line_up.py has the one for several.
+`Matchmaker` is that of an environment with one agent; matchmaking/games.py has the one for several.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ragen_envs.splits import distinct_numbers
+from ragen_envs.instances import evaluated_numbers
+from rllib_ragen.config.policy_plan import PolicyPlan
 from rllib_ragen.rollout.specs import EpisodeSpec, evaluation_specs, training_specs
 from rllib_ragen.rollout.statistics import rollout_statistics
 from rllib_ragen.types import Trajectory
-
-if TYPE_CHECKING:
-    from rllib_ragen.starpo.config import StarPOConfig
 
 Play = Callable[[Sequence[EpisodeSpec]], list[Trajectory]]
 """Plays the specs → all their trajectories."""
 
 
-class LineUp:
+class Matchmaker:
     """One agent, one policy."""
 
-    def __init__(self, config: StarPOConfig) -> None:
-        self.config = config
-        self.trained = config.trained_ids()
-        """Policy ids that learn, sorted."""
+    def __init__(self, plan: PolicyPlan) -> None:
+        self.plan = plan
 
     @property
     def main(self) -> str:
-        """The policy that is exported, and whose thoughts are looked into."""
-        return self.trained[0]
+        """The policy that is exported and probed."""
+        return self.plan.trained[0]
 
     def training_specs(self, first_group: int, num_groups: int) -> Sequence[EpisodeSpec]:
         """The episodes of the next groups."""
-        return training_specs(self.config.seed, first_group, num_groups, self.config.group_size)
+        return training_specs(self.plan.seed, first_group, num_groups, self.plan.group_size)
 
     def own(self, trajectories: Sequence[Trajectory]) -> list[Trajectory]:
         """Those of policies that learn."""
-        return [trajectory for trajectory in trajectories if trajectory.module_id in self.trained]
+        return [trajectory for trajectory in trajectories if trajectory.module_id in self.plan.trained]
 
     def statistics(self, own: Sequence[Trajectory]) -> dict[str, float]:
         """What there is to tell of a batch beside what is told of every task."""
@@ -56,10 +51,7 @@ class LineUp:
 
     def evaluated(self, split: str, num_instances: int) -> list[int]:
         """The numbers of the instances that an evaluation plays: no two are the same instance."""
-        key_of = self.config.instance_key_of(split)
-        # A user's own environment tells no keys: how its seeds and instances go together is its own business.
-        numbers = range(num_instances) if key_of is None else islice(distinct_numbers(key_of), num_instances)
-        return list(numbers)
+        return evaluated_numbers(self.plan.env, self.plan.task, split, num_instances)
 
     def to_copy(self, iteration: int, own: Sequence[Trajectory]) -> tuple[str, str] | None:
         """(policy, policy that takes its weights) after an iteration; None: nothing is copied."""

@@ -74,13 +74,13 @@ def test_boards_are_told_with_the_own_mark_and_the_others_last_move() -> None:
 
 def test_a_look_at_tic_tac_toe_names_the_cells_and_what_would_make_a_row() -> None:
     game = started("tic_tac_toe")
-    assert game.look(A) == "mine none, theirs none, win none, block none"
+    assert game.describe_for(A) == "mine none, theirs none, win none, block none"
     play(game, "B2 A1 A3 C1")
     # C1 closes the diagonal to X; X stops O's column with B1, and wins nowhere yet: A3, B2 and O's C1.
-    assert game.look(A) == "mine A3 B2, theirs A1 C1, win none, block B1"
+    assert game.describe_for(A) == "mine A3 B2, theirs A1 C1, win none, block B1"
     play(game, "B3")
-    assert game.look(B) == "mine A1 C1, theirs A3 B2 B3, win B1, block B1 C3"
-    assert [game.told_move(B, a) for a in ("B1", "C3", "A2")] == ["win B1", "block C3", "play A2"]
+    assert game.describe_for(B) == "mine A1 C1, theirs A3 B2 B3, win B1, block B1 C3"
+    assert [game.describe_move(B, a) for a in ("B1", "C3", "A2")] == ["win B1", "block C3", "play A2"]
 
 
 def test_a_full_column_is_not_legal() -> None:

@@ -1,4 +1,4 @@
-"""Losses and their aggregation agree with verl's core_algos to 1e-6 (optional: tests/oracle.py)."""
+"""RunnerFailures and their aggregation agree with verl's core_algos to 1e-6 (optional: tests/oracle.py)."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from rllib_ragen.starpo.checkpoint.manifest import config_differences
 from rllib_ragen.starpo.checkpoint.save import save_checkpoint
 from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.starpo.config import StarPOConfig
-from tests.checkpoint_writer import state_of
+from tests.run.checkpoint_writer import state_of
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from rllib_ragen.models.folder import model_folder
 from rllib_ragen.run.__main__ import main as run
 from rllib_ragen.run.preflight import check_writable
 
-TOP = Path(__file__).parents[1]
+TOP = Path(__file__).parents[2]
 CASES = {
     "unknown environment": (["--env", "sokobon"], "did you mean 'sokoban'"),
     "misspelt key": (["--set", "learner.lrr=1e-4"], "learner.lrr: unknown key; did you mean lr?"),

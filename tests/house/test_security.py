@@ -21,7 +21,7 @@ from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.report.__main__ import main as report
 from rllib_ragen.report.data import read_run
 from rllib_ragen.rollout.trajectory_json import from_json, to_json
-from rllib_ragen.run.console import Display, LiveDisplay, Progress
+from rllib_ragen.run.console import ConsoleState, Display, LiveDisplay
 from rllib_ragen.run.folder import RunFolder
 from rllib_ragen.run.log import RunLog
 from rllib_ragen.types import StopReason, Trajectory
@@ -29,7 +29,7 @@ from tests.report.build import make_run, played
 from tests.report.test_report import Page
 from tests.starpo.build import write_model
 
-TOP = Path(__file__).parents[1]
+TOP = Path(__file__).parents[2]
 SOURCES = sorted(
     path for folder in ("envs", "rllib_ragen", "benchmarks", "examples", "requirements", "tune_configs")
     for path in (TOP / folder).rglob("*.py")
@@ -150,7 +150,7 @@ def shown(kind: str, live: bool) -> str:
     out: io.StringIO = Terminal() if live else io.StringIO()
     display = LiveDisplay(out, "run") if live else Display(out)
     display.say(f"⟪{HOSTILE[kind]}⟫")
-    display.iteration(Progress(1, 2, 1.0, 1.0, {"success": 0.5}))
+    display.iteration(ConsoleState(1, 2, 1.0, 1.0, {"success": 0.5}))
     display.close()
     return out.getvalue().split("⟪", 1)[1].split("⟫", 1)[0]
 

@@ -13,11 +13,11 @@ from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.run.evaluation import Evaluation, outcome_lines
 from rllib_ragen.run.log import _prefix
 from rllib_ragen.starpo.config import StarPOConfig
-from rllib_ragen.starpo.matchmaking.games import GameLineUp, seat_statistics
+from rllib_ragen.starpo.matchmaking.games import GameMatchmaker, seat_statistics
 from rllib_ragen.types import StopReason, Trajectory
 from tests.credit.build import trajectory
 
-PAGE = (Path(__file__).parents[1] / "docs" / "diagnostics.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "diagnostics.md").read_text(encoding="utf-8")
 
 
 def played(seat: str, outcome: str, gained: float, reason: StopReason = StopReason.FAILED) -> Trajectory:
@@ -65,7 +65,7 @@ def test_evaluations_are_told_seat_by_seat() -> None:
 
 
 def test_splits_share_no_deal_and_seats_meet_the_same_ones() -> None:
-    line_up = GameLineUp(StarPOConfig().environment("kuhn_poker"))
+    line_up = GameMatchmaker(StarPOConfig().environment("kuhn_poker"))
     played: dict[str, list[GameSpec]] = {}
 
     def play(specs: Sequence[EpisodeSpec]) -> list[Trajectory]:

@@ -14,7 +14,7 @@ from rllib_ragen.sweep.__main__ import parse
 from rllib_ragen.sweep.spec import SweepSpec, read_sweep
 from rllib_ragen.sweep.trial import resources_of
 
-FILE = Path(__file__).parents[1] / "examples" / "kuberay_sweep.yaml"
+FILE = Path(__file__).parents[2] / "examples" / "kuberay_sweep.yaml"
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ from rllib_ragen.types import Sampled, Sampling
 from tests.rollout.build import run_raw
 from tests.starpo.conftest import local_ray, model, one_thread  # noqa: F401 - fixtures
 
-TOP = Path(__file__).parents[1]
+TOP = Path(__file__).parents[2]
 MODES = sorted(path for path in (TOP / "tune_configs" / "games").glob("*.yaml") if path.name not in ("defaults.yaml",))
 SMALL = [
     *("rollout.num_groups=2", "rollout.group_size=2", "rollout.max_context_tokens=512", "rollout.max_reply_tokens=6"),
@@ -152,7 +152,7 @@ def thoughts(folder: Path, num_games: int) -> Iterator[tuple[str, str]]:
             assert isinstance(sampled, Sampled)
             engine.forget(0)
             said = str(chat.tokenizer.decode(sampled.token_ids[:-1]))
-            yield parse_reply(said).thought.rpartition(", ")[0], env.game.look(seat)
+            yield parse_reply(said).thought.rpartition(", ")[0], env.game.describe_for(seat)
             contexts[seat] = [*ids, *sampled.token_ids]
             prompts = env.step({seat: said}).observations
 

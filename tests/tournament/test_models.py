@@ -17,7 +17,7 @@ from rllib_ragen.models.folder import model_folder
 from rllib_ragen.models.llm_module import LLM
 from rllib_ragen.models.lora import add_adapters, is_adapter
 from rllib_ragen.models.lora_settings import LoraSettings
-from rllib_ragen.models.weight_arrays import from_wire, to_wire
+from rllib_ragen.models.weight_arrays import from_array, to_array
 from rllib_ragen.starpo.checkpoint.save import save_checkpoint
 from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.tournament import matches
@@ -26,7 +26,7 @@ from rllib_ragen.tournament.matches import Record, play_all, round_robin
 from rllib_ragen.tournament.model_player import ModelPlayer
 from rllib_ragen.tournament.model_sources import find_model, find_models
 from rllib_ragen.tournament.players import Place, Question, ReplyLimits, ScriptedPlayer
-from tests.arena.checkpoints import run_with_checkpoints
+from tests.tournament.checkpoints import run_with_checkpoints
 
 TINY = model_folder("tiny")
 BRIEF = {"prompt_style": "brief"}
@@ -137,7 +137,7 @@ def test_adapters_of_a_checkpoint_are_merged_into_their_model(tmp_path: Path) ->
     settings = LoraSettings(rank=2, alpha=6.0, targets=["q_proj"])
     llm = AutoModelForCausalLM.from_pretrained(TINY)
     add_adapters(llm, settings)
-    state = {LLM + name: to_wire(tensor.normal_()) for name, tensor in llm.state_dict().items() if is_adapter(name)}
+    state = {LLM + name: to_array(tensor.normal_()) for name, tensor in llm.state_dict().items() if is_adapter(name)}
     learner = {"weights_seq_no": 1, "rl_module": {"default_policy": state}, "optimizer": {}, "skipped_in_a_row": {}}
     path = tmp_path / "iteration_000001"
     save_checkpoint(path, learner, {}, build_config({}).model_dump(mode="json"), TINY, lora=settings)
@@ -151,7 +151,7 @@ def test_adapters_of_a_checkpoint_are_merged_into_their_model(tmp_path: Path) ->
     before = AutoModelForCausalLM.from_pretrained(TINY).state_dict()
     layer = next(name for name in before if name.endswith("q_proj.weight"))
     part = {name.split(".lora_")[1][0]: array for name, array in state.items() if layer[:-7] in name}
-    expected = before[layer] + 3.0 * from_wire(part["B"]) @ from_wire(part["A"])
+    expected = before[layer] + 3.0 * from_array(part["B"]) @ from_array(part["A"])
     assert torch.allclose(loaded[layer], expected, atol=1e-5) and not torch.equal(loaded[layer], before[layer])
     other = next(name for name in before if name.endswith("k_proj.weight"))
     assert torch.equal(loaded[other], before[other])

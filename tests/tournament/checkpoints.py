@@ -11,7 +11,7 @@ from safetensors import safe_open
 from rllib_ragen.config.schema import EMBEDDED_MODEL
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.models.llm_module import LLM
-from rllib_ragen.models.weight_arrays import to_wire
+from rllib_ragen.models.weight_arrays import to_array
 from rllib_ragen.starpo.checkpoint.save import save_checkpoint
 from rllib_ragen.starpo.checks.build_config import build_config
 
@@ -22,7 +22,7 @@ def run_with_checkpoints(
     """A run folder with its config and checkpoints → these; nothing has been learnt."""
     source = model_folder(EMBEDDED_MODEL)
     with safe_open(source / "model.safetensors", framework="pt") as file:
-        weights = {LLM + name: to_wire(file.get_tensor(name)) for name in list(file.keys())}
+        weights = {LLM + name: to_array(file.get_tensor(name)) for name in list(file.keys())}
     folder.mkdir(parents=True)
     full = build_config(config or {}).model_dump(mode="json")
     (folder / "config.yaml").write_text(yaml.safe_dump(full))

@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-TOP = Path(__file__).parents[1]
+TOP = Path(__file__).parents[2]
 KILLS = 12
 
 
 def test_R1_a_kill_while_writing_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.checkpoint_writer", str(tmp_path), str(KILLS)],
+        [sys.executable, "-m", "tests.run.checkpoint_writer", str(tmp_path), str(KILLS)],
         capture_output=True, text=True, cwd=TOP,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

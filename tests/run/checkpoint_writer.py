@@ -1,4 +1,4 @@
-"""Kills processes that write checkpoints: `python -m tests.checkpoint_writer FOLDER KILLS`, for test_killed_writes.py.
+"""Kills processes that write checkpoints: `python -m tests.run.checkpoint_writer FOLDER KILLS`.
 
 Prints JSON: how many kills left a half-written folder, and which iteration could be read after each kill.
 """
@@ -18,7 +18,7 @@ import numpy as np
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.run.folder import RunFolder
-from rllib_ragen.starpo.checkpoint.manifest import read_facts
+from rllib_ragen.starpo.checkpoint.manifest import read_manifest
 from rllib_ragen.starpo.checkpoint.save import load_learner_state, save_checkpoint
 
 MODULE = "default_policy"
@@ -60,7 +60,7 @@ def check(folder: RunFolder) -> int:
     state = load_learner_state(newest.path)
     arrays = [state["rl_module"][MODULE]["llm.weight"], *state["optimizer"][f"{MODULE}_policy"]["state"].values()]
     assert all((array == newest.iteration).all() for array in arrays)
-    assert read_facts(newest.path)["progress"] == {"iteration": newest.iteration}
+    assert read_manifest(newest.path)["progress"] == {"iteration": newest.iteration}
     return newest.iteration
 
 

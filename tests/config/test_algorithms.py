@@ -19,7 +19,7 @@ from rllib_ragen.run.__main__ import parse, plan
 from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.starpo.config import StarPOConfig
 
-FOLDER = Path(__file__).parents[1] / "tune_configs" / "algorithms"
+FOLDER = Path(__file__).parents[2] / "tune_configs" / "algorithms"
 ALGORITHMS = algorithm_names()
 ALWAYS_SET = {
     *("credit.estimator", "credit.normalize", "credit.filter", "credit.dynamic_sampling_rounds", "learner.loss"),

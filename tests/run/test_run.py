@@ -26,7 +26,7 @@ from rllib_ragen.rollout.trajectory_json import from_json, to_json
 from rllib_ragen.run.__main__ import main as run
 from rllib_ragen.types import Trajectory
 
-TOP = Path(__file__).parents[1]
+TOP = Path(__file__).parents[2]
 ITERATIONS = 4
 SMALL = [
     *("--env", "sokoban", "--engine", "hf", "--iterations", str(ITERATIONS), "--num-groups", "3", "--group-size", "3"),

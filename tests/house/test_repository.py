@@ -23,7 +23,7 @@ from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.sweep.__main__ import parse as parse_sweep
 from rllib_ragen.tournament import __main__ as tournament
 
-TOP = Path(__file__).parents[1]
+TOP = Path(__file__).parents[2]
 PACKAGES = ("envs", "rllib_ragen")
 SOURCES = sorted(path for package in PACKAGES for path in (TOP / package).rglob("*.py"))
 PAGES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
@@ -36,16 +36,6 @@ MODULES: dict[str, ModuleType] = {
 }
 COMMANDS = "run|evaluate|gradients|play|sweep|tournament"
 HEAVY = {"ray", "torch", "transformers", "vllm"}
-UPPER = {
-    "rllib_ragen/rollout": (
-        "rllib_ragen.credit",
-        "rllib_ragen.learner",
-        "rllib_ragen.starpo.algorithm",
-        "rllib_ragen.run",
-    ),
-    "rllib_ragen/credit": ("rllib_ragen.learner", "rllib_ragen.starpo.algorithm", "rllib_ragen.run", "torch", "ray"),
-    "rllib_ragen/learner": ("rllib_ragen.starpo.algorithm", "rllib_ragen.run"),
-}
 UNSAFE = re.compile(
     r"trust_remote_code\s*=\s*True|weights_only\s*=\s*False|pickle\.loads?\(|(?<![\w.])eval\(|(?<![\w.])exec\("
 )
@@ -66,17 +56,6 @@ def blocks(page: Path, language: str) -> list[str]:
 @pytest.mark.parametrize("path", [p for p in SOURCES if p.relative_to(TOP).parts[0] == "envs"], ids=str)
 def test_environments_import_neither_ray_nor_torch_nor_the_trainer(path: Path) -> None:
     assert not {name.split(".")[0] for name in imports(path)} & (HEAVY | {"rllib_ragen"})
-
-
-@pytest.mark.parametrize("room", UPPER)
-def test_lower_layers_import_no_upper_ones(room: str) -> None:
-    upwards = [
-        f"{path.relative_to(TOP)} imports {name}"
-        for path in sorted((TOP / room).rglob("*.py"))
-        for name in imports(path)
-        if any(name == upper or name.startswith(f"{upper}.") for upper in UPPER[room])
-    ]
-    assert upwards == []
 
 
 def test_files_are_short() -> None:

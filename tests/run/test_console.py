@@ -20,7 +20,7 @@ from ragen_envs.baselines import Baselines
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.faults.interrupt import Interrupt
-from rllib_ragen.run.console import Display, LiveDisplay, Progress, duration, make_display, shown, sparkline
+from rllib_ragen.run.console import ConsoleState, Display, LiveDisplay, duration, make_display, shown, sparkline
 from rllib_ragen.run.evaluation import Evaluation, best_on_validation, results_table, validation_line
 from rllib_ragen.run.folder import RunFolder
 from rllib_ragen.run.log import RunLog, measured
@@ -30,7 +30,7 @@ METRICS = {
     "success": 0.414, "return_mean": 2.31, "group_reward_std": 1.92, "kept_groups": 28.0, "num_groups": 32.0,
     "entropy": 0.61, "clip_fraction": 0.012, "reply_tokens_per_s": 4412.0, "num_failed": 0.0,
 }  # fmt: skip
-PROGRESS = Progress(7, 80, 65.0, 432.0, METRICS)
+PROGRESS = ConsoleState(7, 80, 65.0, 432.0, METRICS)
 BASELINES = Baselines(random=0.066, blind=0.094, best=0.973, notes={})
 
 
@@ -64,7 +64,7 @@ def test_a_terminal_gets_a_panel_that_is_drawn_over_and_lines_above_it() -> None
         assert isinstance(display, LiveDisplay)
         display.say("val at iteration 0: [T = 1] 30.5 %")
         for iteration in (1, 2):
-            display.iteration(Progress(iteration, 80, 65.0, 432.0, {**METRICS, "success": iteration / 4}))
+            display.iteration(ConsoleState(iteration, 80, 65.0, 432.0, {**METRICS, "success": iteration / 4}))
         display.close()
         seen = os.read(master, 100_000).decode()
     os.close(master)

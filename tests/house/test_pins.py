@@ -9,7 +9,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-TOP = Path(__file__).parents[1]
+TOP = Path(__file__).parents[2]
 PINNED_ELSEWHERE = {"vllm": "requirements/cpu.txt pins its CPU build; the extra is for GPUs"}
 PINS = {
     str(canonicalize_name(name)): version

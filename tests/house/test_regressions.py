@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 PAGE = (TESTS.parent / "docs" / "regressions.md").read_text(encoding="utf-8")
 FAULTS = {
     code: re.findall(r"`([\w/]+\.py)::(test_\w+)`", tests)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rllib_ragen.run.tensorboard import Board, as_text, regime_figure, time_figure
+from rllib_ragen.run.tensorboard import TensorBoardLog, as_text, regime_figure, time_figure
 
 HOSTILE = (
     "<script>alert(1)</script>\n# heading\n\u2028[link](http://example.invalid)\n```\n![](http://example.invalid/x)"
@@ -28,7 +28,7 @@ def rows(count: int = 5) -> list[dict[str, Any]]:
 def test_a_run_is_a_picture_text_and_curves(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    board = Board(tmp_path, None)
+    board = TensorBoardLog(tmp_path, None)
     board.curves(3, {"rollout/success": 0.5, "rollout/nothing": None})
     board.figures(3, rows())
     turn = {"prompt": "#P#", "reply": HOSTILE, "reward": 1.0}

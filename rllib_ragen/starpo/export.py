@@ -1,0 +1,53 @@
+"""Policies and adapters as plain folders that other tools load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ray.rllib.core.learner.learner_group import LearnerGroup
+
+from rllib_ragen.learner.learner_calls import at_work, on_first_learner
+from rllib_ragen.models.llm_module import lm_weights
+from rllib_ragen.models.weight_arrays import WeightState
+from rllib_ragen.starpo.checkpoint.adapter_folder import write_adapter_folder
+from rllib_ragen.starpo.checkpoint.save import write_model_folder
+from rllib_ragen.starpo.config import StarPOConfig
+
+
+def learner_state(learners: LearnerGroup) -> dict[str, Any]:
+    """Weights, optimisers and counters of the learners, as `Learner.get_state()` gives them."""
+    with at_work(learners, "a copy of the state"):
+        state: dict[str, Any] = learners.get_state(not_components="learner/metrics_logger")["learner"]
+    return state
+
+
+def export_policy(learners: LearnerGroup, module_id: str, source: Path, folder: Path) -> Path:
+    """Writes a policy, adapters merged, in the sampler's dtype, as a plain transformers folder with tokenizer.
+
+    Args:
+        learners: who have the weights.
+        module_id: the policy.
+        source: model folder that training started from: tokenizer and configs are copied from it.
+        folder: is made.
+    """
+
+    def sampled_with(learner: Any) -> WeightState:
+        state: WeightState = learner.module[module_id].unwrapped().get_state(inference_only=True)
+        return state
+
+    write_model_folder(folder, lm_weights(on_first_learner(learners, sampled_with)), source)
+    return folder
+
+
+def export_adapter(learners: LearnerGroup, module_id: str, config: StarPOConfig, folder: Path) -> Path:
+    """Writes the adapters as a folder that peft loads onto the model that the run started from.
+
+    Raises:
+        ValueError: the run trains all weights.
+    """
+    lora = config.lora()
+    if lora is None:
+        raise ValueError("learner.lora_rank=null: there is no adapter to export")
+    write_adapter_folder(folder, learner_state(learners)["rl_module"][module_id], lora, config.model_folder)
+    return folder
