@@ -13,6 +13,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from ragen_envs.registry import make_text_env
+from ragen_envs.splits import instance_seed
 from rllib_ragen.config.printable import safe
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.models.chat_format import ChatFormat
@@ -45,7 +46,7 @@ def test_a_person_sees_every_message_of_the_environment_and_can_win(
 ) -> None:
     limits = {"prompt_style": "full", "max_turns": 3, "max_actions": 40, "max_actions_per_turn": 40}
     env = make_text_env("sokoban", {"height": 6, "width": 6, "num_boxes": 1, "observation": "both"}, limits)
-    shown = [env.reset(seed=2, options={"split": "val", "outcome_seed": 2})[0]]
+    shown = [env.reset(seed=instance_seed("val", 2), options={"split": "val"})[0]]
     shown.append(env.step("<think></think><answer>jump</answer>")[0])
     solution = env.task.solve()
     assert solution

@@ -65,7 +65,7 @@ def test_evaluations_are_told_seat_by_seat() -> None:
 
 
 def test_splits_share_no_deal_and_seats_meet_the_same_ones() -> None:
-    line_up = GameMatchmaker(StarPOConfig().environment("kuhn_poker"))
+    line_up = GameMatchmaker(StarPOConfig().environment("kuhn_poker").policy_plan())
     played: dict[str, list[GameSpec]] = {}
 
     def play(specs: Sequence[EpisodeSpec]) -> list[Trajectory]:

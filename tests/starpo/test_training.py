@@ -124,7 +124,7 @@ def test_rllib_evaluation_uses_the_training_runners(model: Path) -> None:
 
 
 def test_C2_failed_rollouts_count_in_no_statistic(model: Path) -> None:
-    algo = digits_config(model, env={"raise_on": 3}, num_groups=12).build_algo()
+    algo = digits_config(model, env={"raise_on": 3}, num_groups=24).build_algo()
     result = algo.train()["starpo"]
     played = algo.last_trajectories()
     failed = [t for t in played if t.stop_reason is StopReason.ENV_ERROR]
