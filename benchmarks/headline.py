@@ -31,7 +31,16 @@ from rllib_ragen.starpo.checks.build_config import build_config
 
 ROOT = Path(__file__).parents[1]
 FIGURES = ROOT / "docs" / "figures"
-_NO_MATTER = ("name", "results_dir", "seed", "checkpoint_interval", "keep_checkpoints", "fault", "alarms", "diagnostics")
+_NO_MATTER = (
+    "name",
+    "results_dir",
+    "seed",
+    "checkpoint_interval",
+    "keep_checkpoints",
+    "fault",
+    "alarms",
+    "diagnostics",
+)
 """Keys of a run that its figures do not depend on (the seed stands with each run)."""
 Record = dict[str, Any]
 
@@ -85,7 +94,9 @@ def settings_of(config: RunConfig) -> Record:
 def differences(recorded: Record) -> list[str]:
     """What the figures depend on and has changed since they were recorded; empty while they hold."""
     now = inputs(build_config(preset(recorded["env"])))
-    changed = [name for name in ("model_sha256", "test_instances", "test_instances_sha256") if recorded[name] != now[name]]
+    changed = [
+        name for name in ("model_sha256", "test_instances", "test_instances_sha256") if recorded[name] != now[name]
+    ]
     before, after = (_flat(tree["settings"]) for tree in (recorded, now))
     changed += [key for key in sorted({*before, *after}) if before.get(key) != after.get(key)]
     return changed
@@ -139,7 +150,9 @@ def _commit() -> str:
 
 
 def _processor() -> str:
-    names = [line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
+    names = [
+        line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
+    ]
     return f"{len(names)} × {names[0]}" if names else platform.processor()
 
 
