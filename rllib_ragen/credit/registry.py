@@ -12,6 +12,7 @@ from rllib_ragen.credit.gae import GAE
 from rllib_ragen.credit.gigpo import GiGPO
 from rllib_ragen.credit.grpo import GRPO
 from rllib_ragen.credit.rae import RoleAdvantages
+from rllib_ragen.credit.raft import RAFT
 from rllib_ragen.credit.reinforce_plus_plus import ReinforcePlusPlus
 from rllib_ragen.credit.reinforce_plus_plus_baseline import ReinforcePlusPlusBaseline
 from rllib_ragen.credit.rloo import RLOO
@@ -24,6 +25,7 @@ _ESTIMATORS: dict[str, Callable[[CreditSection], Estimator]] = {
     "gigpo": lambda section: GiGPO(section.turn_gamma, section.turn_weight),
     "grpo": lambda section: GRPO(),
     "rae": lambda section: RoleAdvantages(section.role_decay),
+    "raft": lambda section: RAFT(),
     "reinforce++": lambda section: ReinforcePlusPlus(section.gamma, section.turn_rewards),
     "reinforce++_baseline": lambda section: ReinforcePlusPlusBaseline(),
     "rloo": lambda section: RLOO(),

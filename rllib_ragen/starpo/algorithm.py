@@ -171,6 +171,8 @@ class StarPO(RLlibBase):
     def _update(self, rows: Sequence[TokenRow]) -> None:
         """Updates the policies on `rows`; without any it only counts, and asks to stop after too many such batches."""
         counters = self._counters
+        if self._estimator.chosen_only:
+            rows = [row for row in rows if row.advantages.any()]
         if not rows:
             self._count_empty_batch()
             return

@@ -1,4 +1,4 @@
-"""GRPO, Dr. GRPO and RLOO against numbers worked out by hand."""
+"""GRPO, Dr. GRPO, RAFT and RLOO against numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rllib_ragen.credit.registry import estimator_names, make_estimator
 from rllib_ragen.types import Trajectory
 from tests.credit.build import group_of, trajectory
 
-GROUP_ESTIMATORS = ["dr_grpo", "grpo", "rloo"]
+GROUP_ESTIMATORS = ["dr_grpo", "grpo", "raft", "rloo"]
 
 
 def advantage_per_trajectory(name: str, trajectories: Sequence[Trajectory]) -> list[float]:
@@ -40,6 +40,7 @@ RAGGED = [
     ("name", "expected"),
     [
         ("dr_grpo", [0.7333333, -0.4666667, -0.2666667]),
+        ("raft", [1, 0, 0]),  # above 0.2666…, or not
         ("rloo", [1 - (-0.2 + 0) / 2, -0.2 - (1 + 0) / 2, 0 - (1 - 0.2) / 2]),  # R − mean of the two others
         ("grpo", [1.1406466, -0.7258660, -0.4147806]),  # the dr_grpo row / (0.642910 + 1e-6)
     ],
@@ -56,7 +57,7 @@ def test_another_group_in_the_batch_changes_nothing(name: str) -> None:
     assert advantage_per_trajectory(name, mixed)[4] == alone[2]
 
 
-@pytest.mark.parametrize(("name", "expected"), [("grpo", -0.7), ("rloo", -0.7), ("dr_grpo", 0.0)])
+@pytest.mark.parametrize(("name", "expected"), [("grpo", -0.7), ("rloo", -0.7), ("dr_grpo", 0.0), ("raft", 0.0)])
 def test_a_group_shrunk_to_one_has_its_documented_advantage(name: str, expected: float) -> None:
     assert advantage_per_trajectory(name, group_of("a", [-0.7])) == pytest.approx([expected])
 
