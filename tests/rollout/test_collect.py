@@ -14,9 +14,10 @@ from transformers import LlamaForCausalLM
 from ragen_envs.registry import make_task
 from ragen_envs.text import TextEnv, TextLimits
 from rllib_ragen.models.chat_format import ChatFormat
-from rllib_ragen.rollout.collect import collect, turn_seed
+from rllib_ragen.rollout.collect import collect
 from rllib_ragen.rollout.engines.hf import HFEngine
 from rllib_ragen.rollout.env_pool import EnvPool
+from rllib_ragen.rollout.seeds import derived_seed
 from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.types import Sampling, StopReason, Trajectory
 from tests.rollout.build import make_model
@@ -121,7 +122,7 @@ def test_sampling_seeds_differ_between_turns_and_specs(chat: ChatFormat) -> None
 
     play(Noting(make_model(), max_context=1024), chat)
     assert len(used) == 24 and None not in used and len(set(used)) == 24
-    seeds = {turn_seed(spec, turn) for spec in range(50) for turn in range(50)}
+    seeds = {derived_seed(spec, turn) for spec in range(50) for turn in range(50)}
     assert len(seeds) == 2500 and all(0 <= seed < 2**63 for seed in seeds)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rllib_ragen.learner.update_metrics import LEARNER_METRICS, learner_metrics
-from rllib_ragen.rollout.collect_games import GameSpec
+from rllib_ragen.rollout.game_answers import GameSpec
 from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.run.evaluation import Evaluation, outcome_lines
 from rllib_ragen.run.log import _prefix

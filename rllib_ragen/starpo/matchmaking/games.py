@@ -14,7 +14,7 @@ from ragen_envs.games.registry import make_game
 from ragen_envs.splits import Split
 from rllib_ragen.config.policy_plan import PolicyPlan
 from rllib_ragen.config.schema import MultiAgentSection
-from rllib_ragen.rollout.collect_games import GameSpec
+from rllib_ragen.rollout.game_answers import GameSpec
 from rllib_ragen.rollout.scripted_seats import SCRIPT
 from rllib_ragen.rollout.seeds import derived_seed
 from rllib_ragen.rollout.specs import EpisodeSpec, evaluation_specs, training_specs
