@@ -22,6 +22,8 @@ class GameSpec(EpisodeSpec):
 
     seats: tuple[tuple[str, str], ...] = ()
     """(agent, policy id or `script:<player>`) of the agents whose player is given; others are mapped to a policy."""
+    script_seed: int | None = None
+    """Seeds the replies of scripts, one by one; None: they follow from outcome_seed."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,8 @@ def read_game_opening(spec: GameSpec, env: MultiAgentEnv) -> GameOpening:
     scripts = {agent: name for agent, player in spec.seats if (name := script_of(player)) is not None}
     if scripts:
         options["scripts"] = scripts
+    if spec.script_seed is not None:
+        options["script_seed"] = spec.script_seed
     prompts, infos = env.reset(seed=spec.env_seed, options=options)
     return GameOpening(
         system=text_of(getattr(env, "system_prompt", ""), "a system prompt"),

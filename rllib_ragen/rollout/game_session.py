@@ -9,14 +9,7 @@ from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 from rllib_ragen.rollout.conversation import Ask, PolicyConversation, Sampler
 from rllib_ragen.rollout.env_answers import BadAnswer
-from rllib_ragen.rollout.game_answers import (
-    Facts,
-    GameAnswer,
-    GameOpening,
-    GameSpec,
-    read_game_answer,
-    read_game_opening,
-)
+from rllib_ragen.rollout.game_answers import Facts, GameAnswer, GameSpec, read_game_answer, read_game_opening
 from rllib_ragen.rollout.scripted_seats import script_of
 from rllib_ragen.rollout.session import Steps, WholeBatchError, on_env
 from rllib_ragen.types import StopReason, Trajectory
@@ -61,7 +54,7 @@ class GameSession:
         return [agent.trajectory for agent in self._agents.values()] or self._failed_alone
 
     def play(self) -> Steps[MultiAgentEnv]:
-        opening = yield from on_env(self.begin)
+        opening = yield from on_env(partial(read_game_opening, self.spec))
         self._known = opening.possible_agents
         for name in self._known:
             self._meet(name)
@@ -74,7 +67,7 @@ class GameSession:
             if asked:
                 yield Ask([*asked.values()], self.mute_when_full)
             replies = {name: agent.reply for name, agent in asked.items()}
-            answer = yield from on_env(partial(self.step, replies))
+            answer = yield from on_env(partial(read_game_answer, replies))
             self._note(replies, answer)
             if answer.over or (self._agents and all(agent.ended for agent in self._agents.values())):
                 return
@@ -93,13 +86,9 @@ class GameSession:
                 )
             ]
 
-    def begin(self, env: MultiAgentEnv) -> GameOpening:
-        """Starts the game, in the environment's thread."""
-        return read_game_opening(self.spec, env)
-
-    def step(self, replies: Mapping[str, str], env: MultiAgentEnv) -> GameAnswer:
-        """Steps it, likewise."""
-        return read_game_answer(replies, env)
+    def seed_index(self, name: str) -> int:
+        """What tells the sampling seeds of an agent that is being met from those of the others in its game."""
+        return len(self._agents)
 
     def _meet(self, name: str) -> PolicyConversation | None:
         """The agent; None for one that a script plays. It is mapped when it is first heard of."""
@@ -114,7 +103,7 @@ class GameSession:
             return None
         group = f"{module_id}/{name}/{spec.group_id}"
         trajectory = Trajectory(group, spec.env_seed, spec.outcome_seed, module_id=module_id, agent_id=name)
-        seeds = (spec.sampling_seed, self._seed_index(name))
+        seeds = (spec.sampling_seed, self.seed_index(name))
         agent = PolicyConversation(trajectory, self._samplers[module_id], seeds, prefix=f"agent {name!r}: ")
         self._agents[name] = agent
         return agent
@@ -131,10 +120,6 @@ class GameSession:
             allowed = ", ".join(sorted(self._samplers))
             raise LineUpError(f"multi_agent: agent {name!r} is mapped to policy {module_id!r}; allowed: {allowed}")
         return module_id
-
-    def _seed_index(self, name: str) -> int:
-        """What tells the agent's sampling seeds from those of the others in its game."""
-        return len(self._agents)
 
     def _tell(
         self, prompts: Mapping[str, str], facts: Mapping[str, Facts], system: str

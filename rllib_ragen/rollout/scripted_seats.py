@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,7 @@ class GameMultiAgentEnv(MultiAgentEnv):
             for seat, name in scripts.items()
         }
         prompts, infos = self.game_env.reset(seed=seed, options=rest)
+        self.begin()
         self._at_reset = self._played_on(GameStep(prompts, {}, {}, {}, infos))
         return self._at_reset[0], self._at_reset[4]
 
@@ -100,8 +102,11 @@ class GameMultiAgentEnv(MultiAgentEnv):
             return self._at_reset
         return self._played_on(self.move(action_dict))
 
-    def move(self, replies: dict[str, str]) -> GameStep:
-        """Every reply to the game, scripted or not, comes through here."""
+    def begin(self) -> None:
+        """Is called when a game has begun; for those who keep a record."""
+
+    def move(self, replies: Mapping[str, str]) -> GameStep:
+        """Gives replies to the game; every one, scripted or not, comes through here."""
         return self.game_env.step(replies)
 
     def close(self) -> None:

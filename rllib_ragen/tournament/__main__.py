@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,15 +23,17 @@ from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten, merge, preset
 from rllib_ragen.config.schema import EMBEDDED_MODEL, RunConfig
 from rllib_ragen.config.task_names import game_name
+from rllib_ragen.faults.exit_codes import NothingPlayed
 from rllib_ragen.models.folder import check_model_folder
 from rllib_ragen.models.quiet_libraries import quieten
 from rllib_ragen.models.tiny.run_model import ensure_run_model
 from rllib_ragen.starpo.checks.build_config import build_config
-from rllib_ragen.tournament.players import ReplyLimits, ScriptedPlayer, TablePlayer
+from rllib_ragen.tournament.reply_limits import ReplyLimits
 
 if TYPE_CHECKING:
+    from rllib_ragen.rollout.conversation import Sampler
     from rllib_ragen.tournament.elo import Rating
-    from rllib_ragen.tournament.matches import Record
+    from rllib_ragen.tournament.match_session import Record
     from rllib_ragen.tournament.model_sources import ModelSource
 
 RANDOM = "uniform"
@@ -180,13 +182,23 @@ def hold(plan: Plan) -> dict[str, Any]:
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
     game = plan.make_env().game
-    players = _players(plan)
-    names = [player.name for player in players]
+    models = [source.name for source in plan.models]
+    names = [*models, *plan.scripts]
     fixtures = round_robin(names, game, plan.plays, plan.config.seed)
     console.print(f"{plan.game}: {len(names)} players, {len(fixtures)} games", markup=False)
-    records = play_all(fixtures, players, plan.make_env, _progress(len(fixtures)))
+    records = play_all(
+        fixtures,
+        _load(plan),
+        plan.make_env,
+        env_timeout_s=plan.config.rollout.env_timeout_s,
+        progress=_progress(len(fixtures)),
+    )
+    if failed := [record for record in records if record.error]:
+        told = f"{len(failed)} of {len(records)} games failed; the first: {failed[0].error}"
+        if len(failed) == len(records):
+            raise NothingPlayed(told)
+        console.print(f"{told}\nThey count for nobody.", markup=False)
     results = seat_results(records, game)
-    models = [source.name for source in plan.models]
     leaks = {name: scripts_exploited(plan.game, PLAYERS[name]) for name in plan.scripts}
     leaks |= {name: exploited(records, game, plan.game, name) for name in models}
     print_results(console, results, models or names)
@@ -214,23 +226,23 @@ def _report(plan: Plan, records: Sequence[Record], found: Mapping[str, Any]) -> 
         "plays": plan.plays,
         "seed": plan.config.seed,
         "games": len(records),
+        "errors": [record.error for record in records if record.error],
         "models": {source.name: str(source.adapter or source.folder) for source in plan.models},
         **found,
     }
 
 
-def _players(plan: Plan) -> list[TablePlayer]:
-    scripts: list[TablePlayer] = [ScriptedPlayer(name, PLAYERS[name], think=plan.limits.think) for name in plan.scripts]
+def _load(plan: Plan) -> dict[str, Sampler]:
+    """The models, by name."""
     if not plan.models:
-        return scripts
-    from rllib_ragen.tournament.model_player import ModelPlayer
+        return {}
+    from rllib_ragen.tournament.model_player import load_player
 
     quieten()
+    return {source.name: load_player(source, plan.replies) for source in plan.models}
 
-    return [*(ModelPlayer.load(source, plan.replies) for source in plan.models), *scripts]
 
-
-def _progress(total: int) -> Any:
+def _progress(total: int) -> Callable[[int], None]:
     """Tells the terminal how far it is, about twenty times."""
     every = max(1, total // 20)
 
