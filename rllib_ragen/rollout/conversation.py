@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.rollout.context import Context
 from rllib_ragen.rollout.engines.base import Engine
 from rllib_ragen.rollout.seeds import derived_seed
 from rllib_ragen.types import IntArray, Sampled, Sampling, StopReason, Trajectory, Turn
+
+if TYPE_CHECKING:
+    from rllib_ragen.models.chat_format import ChatFormat
 
 _NO_TOKENS: IntArray = np.zeros(0, np.int32)
 

@@ -13,6 +13,7 @@ from rllib_ragen.types import StopReason
 
 END_REASONS = (StopReason.GOAL, StopReason.FAILED, StopReason.MAX_TURNS, StopReason.MAX_ACTIONS)
 """Ends that an environment may tell; the others are the rollout's own."""
+_MAX_REWARD = float(np.finfo(np.float32).max)
 _MAX_ERROR = 1_000
 """Characters of an error that a trajectory keeps: it is written to logs and shown in tables."""
 
@@ -44,7 +45,7 @@ def reward_of(value: Any, whose: str = "the environment gave") -> float:
         TypeError: it is no number.
     """
     reward = float(value)
-    if not abs(reward) <= np.finfo(np.float32).max:
+    if not abs(reward) <= _MAX_REWARD:
         raise BadAnswer(f"{whose} a reward of {reward}")
     return reward
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 from ragen_envs.games.env import GameStep, TextGameEnv
+from ragen_envs.games.game import TextGame
 from ragen_envs.games.players import PLAYERS, Player, choose
 from ragen_envs.reply import format_reply
 from rllib_ragen.rollout.seeds import derived_seed
@@ -29,21 +31,22 @@ def script_of(policy_id: str) -> str | None:
     return name
 
 
+@dataclass
 class _Script:
     """A scripted player at a seat of one game."""
 
-    def __init__(self, player: Player, luck: int, own_seed: int | None, seat: int) -> None:
-        self.player = player
-        # A stream for each seat: what one script draws must not depend on the others.
-        self._rng = np.random.default_rng([_STREAM, luck, seat])
-        self._own_seed, self._seat, self._turn = own_seed, seat, 0
+    player: Player
+    rng: np.random.Generator | None
+    """What it draws from; None: its replies have seeds of their own."""
+    seed: Sequence[int] = ()
+    """Which these are derived from."""
+    turn: int = 0
 
-    def next_rng(self) -> np.random.Generator:
-        """What the next reply is drawn from."""
-        self._turn += 1
-        if self._own_seed is None:
-            return self._rng
-        return np.random.default_rng(derived_seed(self._own_seed, self._seat, self._turn - 1))
+    def action(self, game: TextGame, seat: str) -> str:
+        """What it plays now."""
+        rng = self.rng or np.random.default_rng(derived_seed(*self.seed, self.turn))
+        self.turn += 1
+        return choose(self.player(game, seat), rng)
 
 
 class GameMultiAgentEnv(MultiAgentEnv):
@@ -85,12 +88,16 @@ class GameMultiAgentEnv(MultiAgentEnv):
             if seat not in self.possible_agents:
                 raise ValueError(f"there is no seat {seat!r}; allowed: {', '.join(self.possible_agents)}")
             script_of(SCRIPT + name)
+        self._scripts = {}
         own_seed: int | None = rest.pop("script_seed", None)
         luck = int(rest.get("outcome_seed", seed or 0))
-        self._scripts = {
-            seat: _Script(PLAYERS[name], luck, own_seed, self.possible_agents.index(seat))
-            for seat, name in scripts.items()
-        }
+        for seat, name in scripts.items():
+            index, player = self.possible_agents.index(seat), PLAYERS[name]
+            if own_seed is None:
+                # A stream for each seat: what one script draws must not depend on the others.
+                self._scripts[seat] = _Script(player, np.random.default_rng([_STREAM, luck, index]))
+            else:
+                self._scripts[seat] = _Script(player, None, (own_seed, index))
         prompts, infos = self.game_env.reset(seed=seed, options=rest)
         self.begin()
         self._at_reset = self._played_on(GameStep(prompts, {}, {}, {}, infos))
@@ -149,6 +156,5 @@ class GameMultiAgentEnv(MultiAgentEnv):
         return {seat: value for seat, value in by_seat.items() if seat not in self._scripts}
 
     def _reply(self, seat: str) -> str:
-        script = self._scripts[seat]
         thought = "script" if self.game_env.limits.think else None
-        return format_reply([choose(script.player(self.game_env.game, seat), script.next_rng())], thought)
+        return format_reply([self._scripts[seat].action(self.game_env.game, seat)], thought)

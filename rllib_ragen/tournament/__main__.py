@@ -24,6 +24,7 @@ from rllib_ragen.config.load import flatten, merge, preset
 from rllib_ragen.config.schema import EMBEDDED_MODEL, RunConfig
 from rllib_ragen.config.task_names import game_name
 from rllib_ragen.faults.exit_codes import NothingPlayed
+from rllib_ragen.faults.watchdog import Watchdog, on_stderr
 from rllib_ragen.models.folder import check_model_folder
 from rllib_ragen.models.quiet_libraries import quieten
 from rllib_ragen.models.tiny.run_model import ensure_run_model
@@ -81,7 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             plan = make_plan(options)
             if options.out.exists() and not options.force:
                 raise ConfigError(f"--out: {options.out} exists already; give --force to replace it")
-            report = hold(plan)
+            fault = plan.config.fault
+            with Watchdog(on_stderr, report_after_s=fault.report_after_s, hang_timeout_s=fault.hang_timeout_s):
+                report = hold(plan)
         except ValueError as error:
             raise ConfigError(str(error)) from error
         options.out.parent.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from ragen_envs.games.env import GameStep, TextGameEnv
 from ragen_envs.splits import Split
 from rllib_ragen.rollout.conversation import Sampler
 from rllib_ragen.rollout.env_answers import reward_of, text_of
-from rllib_ragen.rollout.game_answers import GameSpec
+from rllib_ragen.rollout.game_answers import GameSpec, read_game_opening
 from rllib_ragen.rollout.game_session import GameSession
 from rllib_ragen.rollout.scripted_seats import SCRIPT, GameMultiAgentEnv
 from rllib_ragen.rollout.session import Steps, on_env
@@ -111,9 +111,13 @@ class MatchSession(GameSession):
         )
         super().__init__(spec, models, lambda agent, _: players[agent])
         self._seats = tuple(seats)
+        self._models_play = any(name in models for name in fixture.players)
         self.record = Record(fixture)
 
     def play(self) -> Steps[MultiAgentEnv]:
+        if not self._models_play:
+            self.record = yield from on_env(partial(play_scripts, self.spec, self.record.fixture))
+            return
         yield from super().play()
         self.record = yield from on_env(partial(read_record, self.record.fixture))
 
@@ -123,6 +127,12 @@ class MatchSession(GameSession):
 
     def seed_index(self, name: str) -> int:
         return self._seats.index(name)
+
+
+def play_scripts(spec: GameSpec, fixture: Fixture, env: MultiAgentEnv) -> Record:
+    """A whole game between scripts, in the environment's thread: they play as soon as it has begun."""
+    read_game_opening(spec, env)
+    return read_record(fixture, env)
 
 
 def read_record(fixture: Fixture, env: MultiAgentEnv) -> Record:
