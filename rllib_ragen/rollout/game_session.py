@@ -94,8 +94,7 @@ class GameSession:
         """The agent; None for one that a script plays. It is mapped when it is first heard of."""
         if name in self._agents or name in self._scripted:
             return self._agents.get(name)
-        if self._known and name not in self._known:
-            raise BadAnswer(f"unknown agent {name!r}; the environment's possible_agents: {', '.join(self._known)}")
+        self._check_known(name)
         spec = self.spec
         module_id = self._policy_of(name)
         if script_of(module_id) is not None:
@@ -107,6 +106,10 @@ class GameSession:
         agent = PolicyConversation(trajectory, self._samplers[module_id], seeds, prefix=f"agent {name!r}: ")
         self._agents[name] = agent
         return agent
+
+    def _check_known(self, name: str) -> None:
+        if self._known and name not in self._known:
+            raise BadAnswer(f"unknown agent {name!r}; the environment's possible_agents: {', '.join(self._known)}")
 
     def _policy_of(self, name: str) -> str:
         """Raises LineUpError if there is no such policy."""
@@ -144,6 +147,8 @@ class GameSession:
         for name, reward in answer.rewards.items():
             if agent := self._meet(name):
                 agent.pay(reward)
+        for name in answer.ended:
+            self._check_known(name)
         for name in [*self._agents] if answer.over else sorted(answer.ended):
             agent = self._meet(name)
             if agent and not agent.ended and (answer.over or answer.ended.get(name)):
