@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from ragen_envs.splits import Split
 from rllib_ragen.config.command_line import make_parser, positive, read_layers, run_command
 from rllib_ragen.config.load import flatten, merge, preset
 from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.faults.ending import leave
 from rllib_ragen.faults.exit_codes import NothingPlayed
 from rllib_ragen.faults.watchdog import Watchdog, on_stderr
 from rllib_ragen.run.evaluation import Evaluation, find_baselines, outcome_lines, scale_line, way
@@ -106,4 +106,4 @@ def evaluate(config: RunConfig, saved: SavedState | None, split: str, num_instan
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main)

@@ -7,7 +7,6 @@ python -m rllib_ragen.play --env sokoban --policy tiny
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten, merge, preset
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name
+from rllib_ragen.faults.ending import leave
 from rllib_ragen.faults.watchdog import Watchdog, on_stderr
 from rllib_ragen.models.quiet_libraries import quieten
 from rllib_ragen.play.person import Person
@@ -118,4 +118,4 @@ def _natural(text: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main)

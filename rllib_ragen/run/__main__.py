@@ -7,7 +7,6 @@ Ray and torch are imported only after the checks, so that bad input is answered 
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 import traceback
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten, merge, parse_config, preset, read_yaml, save_config
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name, task_name
+from rllib_ragen.faults.ending import leave
 from rllib_ragen.faults.exit_codes import ExitCode, exit_code_of, sentence_of
 from rllib_ragen.faults.interrupt import Interrupt
 from rllib_ragen.faults.watchdog import Watchdog
@@ -248,4 +248,4 @@ def how_to_go_on(folder: RunFolder) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main)

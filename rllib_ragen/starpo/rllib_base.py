@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,13 @@ from typing import Any
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.callbacks.utils import make_callback
 
+from rllib_ragen.faults.ending import within
+
 _STOP_S = 10.0
 """For env runners to close their environments and engines."""
+_CLEANUP_S = 30.0
+"""For all actors to end: the env runners' time, Ray's patience with learners (5 s), and as much for a busy machine."""
+logger = logging.getLogger(__name__)
 
 
 class RLlibBase(Algorithm):
@@ -51,7 +57,11 @@ class RLlibBase(Algorithm):
         self.load_checkpoint(str(path))
 
     def cleanup(self) -> None:
-        """Ends all actors, hung ones too."""
+        """Ends all actors, hung ones too, in a limited time; what is left then, Ray ends with the driver."""
+        if not within(_CLEANUP_S, self._end_actors):
+            logger.warning("not all actors have ended within %g s", _CLEANUP_S)
+
+    def _end_actors(self) -> None:
         runners = getattr(self, "env_runner_group", None)
         if runners is not None:
             runners.foreach_env_runner(lambda runner: runner.stop(), local_env_runner=False, timeout_seconds=_STOP_S)

@@ -23,6 +23,7 @@ from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten, merge, preset
 from rllib_ragen.config.schema import EMBEDDED_MODEL, RunConfig
 from rllib_ragen.config.task_names import game_name
+from rllib_ragen.faults.ending import leave
 from rllib_ragen.faults.exit_codes import NothingPlayed
 from rllib_ragen.faults.watchdog import Watchdog, on_stderr
 from rllib_ragen.models.folder import check_model_folder
@@ -257,4 +258,4 @@ def _progress(total: int) -> Callable[[int], None]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main)
