@@ -65,7 +65,7 @@ def test_evaluations_are_told_seat_by_seat() -> None:
 
 
 def test_splits_share_no_deal_and_seats_meet_the_same_ones() -> None:
-    line_up = GameMatchmaker(StarPOConfig().environment("kuhn_poker"))
+    matchmaker = GameMatchmaker(StarPOConfig().environment("kuhn_poker").policy_plan())
     played: dict[str, list[GameSpec]] = {}
 
     def play(specs: Sequence[EpisodeSpec]) -> list[Trajectory]:
@@ -74,7 +74,7 @@ def test_splits_share_no_deal_and_seats_meet_the_same_ones() -> None:
         return []
 
     for split in ("val", "test"):
-        line_up.evaluate(play, split, 8)
+        matchmaker.evaluate(play, split, 8)
     deals = {split: {spec.env_seed for spec in specs} for split, specs in played.items()}
     assert len(deals["val"]) == len(deals["test"]) == 4 and not deals["val"] & deals["test"]
     seats = ("player_0", "player_1")
