@@ -53,7 +53,6 @@ _TUNE_KEYS = {"__trial_info__", "__stdout_file__", "__stderr_file__", "multiagen
 _OLD_STACK_KEYS = {"model", "optimizer", "replay_buffer_config"}
 _ALGORITHM = "rllib_ragen.starpo.algorithm:StarPO"
 """By name, as environments are: the algorithm imports its config, and not the other way."""
-_MAX_TEXT = 1_000_000
 _CHANNEL_TIMEOUT_S = 120.0
 """Longest wait for a member of the channel for weights."""
 
@@ -89,7 +88,7 @@ class StarPOConfig(FluentSetters):
             setattr(self, attribute, getattr(getattr(defaults, section), key))
         self.seed = defaults.seed
         self.environment(gym_id(defaults.env.name))
-        self.observation_space = self.action_space = AnyText(_MAX_TEXT)
+        self.observation_space = self.action_space = AnyText()
         self.env_runner_cls = LLMEnvRunner
         # Text goes to engines as it is; the default connectors want dict spaces of several agents.
         self.add_default_connectors_to_env_to_module_pipeline = False
