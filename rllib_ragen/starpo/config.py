@@ -24,6 +24,8 @@ from rllib_ragen.config.policy_plan import PolicyPlan
 from rllib_ragen.config.schema import CreditSection, DiagnosticsSection, EnvSection, LearnerSection, RunConfig, Section
 from rllib_ragen.config.task_names import game_name, task_ids, task_name
 from rllib_ragen.credit.registry import make_estimator
+from rllib_ragen.faults.private_names.of_ray import is_registered_env
+from rllib_ragen.faults.private_names.of_rllib import attribute_of_key, keep_runner_states
 from rllib_ragen.models.folder import check_model_folder, model_folder
 from rllib_ragen.models.lora_settings import LoraSettings, lora_settings
 from rllib_ragen.models.tiny.run_model import ensure_run_model, run_model_folder
@@ -31,7 +33,7 @@ from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
 from rllib_ragen.starpo.checks.combinations import check_config
 from rllib_ragen.starpo.checks.lora import check_lora
 from rllib_ragen.starpo.checks.policies import check_policies
-from rllib_ragen.starpo.env_registry import is_registered, register_text_envs
+from rllib_ragen.starpo.env_registry import register_text_envs
 from rllib_ragen.starpo.matchmaking.games import policies_of
 from rllib_ragen.starpo.setters import FluentSetters
 from rllib_ragen.starpo.weight_broadcast import Broadcast
@@ -100,7 +102,7 @@ class StarPOConfig(FluentSetters):
         self.grad_clip_by = "global_norm"
         self.evaluation_duration = defaults.eval.num_instances
         # Weights are published by StarPO itself, blocking (weights.py); there is no other state to merge.
-        self._dont_auto_sync_env_runner_states = True
+        keep_runner_states(self)
         # The default sleeps a minute inside the failing actor.
         self.delay_between_env_runner_restarts_s = 1.0
         self.max_num_env_runner_restarts = 1000
@@ -119,7 +121,7 @@ class StarPOConfig(FluentSetters):
         Raises:
             ValueError: an unknown name.
         """
-        if isinstance(env, str) and not is_registered(env):
+        if isinstance(env, str) and not is_registered_env(env):
             env = gym_id(task_name(env))
         super().environment(env, env_config=env_config, **kwargs)
         return self
@@ -143,7 +145,7 @@ class StarPOConfig(FluentSetters):
             ValueError: an unknown key, with the nearest known one.
         """
         for key in config_dict:
-            name = self._translate_special_keys(key, warn_deprecated=False)
+            name = attribute_of_key(self, key)
             if not hasattr(self, name) and name not in _TUNE_KEYS:
                 near = difflib.get_close_matches(key, list(vars(self)), n=1)
                 raise ConfigError(f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))

@@ -86,7 +86,7 @@ def test_several_learners_share_the_prompts_and_find_the_same() -> None:
     sample = first_turns(trajectories, 8, algo._chat.reply_text, [0])
     assert len(sample.prompts) == 4
     shared = score_on_learners(algo.learner_group, "default_policy", sample.prompts[:3], sample.thoughts)
-    counted = on_every_learner(algo.learner_group, lambda learner: learner._learner_index)
+    counted = on_every_learner(algo.learner_group, lambda learner: learner.index)
     algo.stop()
     alone = sokoban()
     single = score_on_learners(alone.learner_group, "default_policy", sample.prompts[:3], sample.thoughts)

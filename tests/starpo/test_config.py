@@ -191,11 +191,10 @@ def test_the_builders_hooks_of_rllib_that_are_overridden_exist(model: Path) -> N
 
     overrides = {
         (StarPO, Algorithm): "setup training_step evaluate restore_env_runners save_checkpoint load_checkpoint"
-        " save_to_path restore_from_path from_checkpoint _should_create_evaluation_env_runners get_default_config",
+        " save_to_path restore_from_path from_checkpoint get_default_config",
         (StarPOConfig, AlgorithmConfig): "environment training update_from_dict validate get_default_rl_module_spec"
         " get_default_learner_class build_learner_connector",
-        (StarPOLearner, TorchLearner): "build update configure_optimizers_for_module compute_loss_for_module"
-        " _make_modules_ddp_if_necessary _get_optimizer_state _set_optimizer_state",
+        (StarPOLearner, TorchLearner): "build update configure_optimizers_for_module compute_loss_for_module",
         (LLMRLModule, TorchRLModule): "setup train _forward get_state set_state",
         (LLMEnvRunner, EnvRunner): "make_env make_module sample get_metrics get_spaces assert_healthy stop",
         (TokenTrainingData, TrainingData): "validate shard solve_refs",
