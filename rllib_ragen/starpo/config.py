@@ -21,7 +21,7 @@ from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten
 from rllib_ragen.config.messages import sentence
 from rllib_ragen.config.policy_plan import PolicyPlan
-from rllib_ragen.config.schema import CreditSection, DiagnosticsSection, EnvSection, LearnerSection, RunConfig, Section
+from rllib_ragen.config.schema import CreditSection, DiagnosticsSection, EnvSection, LearnerSection, RunConfig
 from rllib_ragen.config.task_names import game_name, task_ids, task_name
 from rllib_ragen.credit.registry import make_estimator
 from rllib_ragen.faults.private_names.of_ray import is_registered_env
@@ -30,6 +30,7 @@ from rllib_ragen.models.folder import check_model_folder, model_folder
 from rllib_ragen.models.lora_settings import LoraSettings, lora_settings
 from rllib_ragen.models.tiny.run_model import ensure_run_model, run_model_folder
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
+from rllib_ragen.starpo.attributes import ATTRIBUTES, SECTIONS
 from rllib_ragen.starpo.checks.combinations import check_config
 from rllib_ragen.starpo.checks.lora import check_lora
 from rllib_ragen.starpo.checks.policies import check_policies
@@ -38,19 +39,6 @@ from rllib_ragen.starpo.matchmaking.games import policies_of
 from rllib_ragen.starpo.setters import FluentSetters
 from rllib_ragen.starpo.weight_broadcast import Broadcast
 
-_RENAMED = {("model", "path"): "model_path", ("rollout", "timeout_s"): "sample_timeout_s"}
-_RENAMED |= {("diagnostics", key): f"diagnostics_{key}" for key in ("interval", "num_prompts")}
-_RENAMED[("multi_agent", "mode")] = "play_mode"
-_FLAT = ("multi_agent", "model", "rollout", "vllm", "credit", "learner", "diagnostics", "fault")
-_SECTIONS: dict[str, type[Section]] = {
-    name: field.annotation
-    for name, field in RunConfig.model_fields.items()
-    if name in _FLAT and isinstance(field.annotation, type)
-}
-ATTRIBUTES: dict[str, tuple[str, str]] = {
-    _RENAMED.get((section, key), key): (section, key) for section, cls in _SECTIONS.items() for key in cls.model_fields
-}
-"""Flat attribute of a StarPOConfig → (section, key) of the RunConfig that means the same."""
 _TUNE_KEYS = {"__trial_info__", "__stdout_file__", "__stderr_file__", "multiagent", "class", "_enable_new_api_stack"}
 _OLD_STACK_KEYS = {"model", "optimizer", "replay_buffer_config"}
 _ALGORITHM = "rllib_ragen.starpo.algorithm:StarPO"
@@ -182,7 +170,7 @@ class StarPOConfig(FluentSetters):
         Raises:
             ConfigError: a value out of range, or an unknown key of `env_config`.
         """
-        tree: dict[str, Any] = {section: {} for section in _SECTIONS}
+        tree: dict[str, Any] = {section: {} for section in SECTIONS}
         for attribute, (section, key) in ATTRIBUTES.items():
             tree[section][key] = getattr(self, attribute)
         tree["env"] = self._env_tree()

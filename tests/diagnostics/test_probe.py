@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("local_ray")
 
 def sokoban(interval: int = 1, num_learners: int = 0, sharding: str = "ddp", **training: Any) -> StarPO:
     """The embedded model on Sokoban, 4 groups of 2."""
-    config = StarPOConfig().environment("sokoban").learners(num_learners=num_learners).learning(sharding=sharding)
+    config = StarPOConfig().environment("sokoban").learners(num_learners=num_learners).training(sharding=sharding)
     config.training(**{"num_groups": 4, "group_size": 2, "torch_threads": 1, "num_minibatches": 1, **training})
     config.diagnostics(diagnostics_interval=interval, diagnostics_num_prompts=6)
     algo: StarPO = config.build_algo()

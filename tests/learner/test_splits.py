@@ -80,7 +80,7 @@ def twins(pair: Any, **settings: Any) -> None:
     """Gives the processes of the pair further learners (`learner.twin`), which work together as the pair does."""
 
     def build(learner: Any) -> None:
-        config = learner.config.copy(copy_frozen=False).learning(**settings)
+        config = learner.config.copy(copy_frozen=False).training(**settings)
         config.validate()
         learner.twin = config.build_learner()
 
