@@ -28,7 +28,7 @@ def game_config(model: Path, game: str = "kuhn_poker", **games: Any) -> StarPOCo
         .rollout(engine="hf", max_reply_tokens=6, max_context_tokens=256)
         .training(num_groups=4, group_size=2, lr=1e-3, estimator="rae", torch_threads=1)
         .diagnostics(diagnostics_interval=0)
-        .games(**games)
+        .multi_agent(**games)
     )
 
 
