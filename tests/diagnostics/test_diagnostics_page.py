@@ -36,6 +36,9 @@ PREFIXED = {
 PLAIN = [heading for heading in re.findall(r"^### (.+)$", PAGE, flags=re.MULTILINE) if heading not in PREFIXED]
 
 
+OF_EVALUATIONS = {"iteration", "num_instances", "distinct_instances", "success_error", "instances"}
+
+
 def documented() -> list[str]:
     plain = [name for heading in PLAIN for name in names(f"### {heading}")]
     prefixed = [(f"{prefix}_{name}") for h, every in PREFIXED.items() for prefix in every for name in names(f"### {h}")]
@@ -47,7 +50,7 @@ def test_every_logged_metric_is_in_the_tables_and_nothing_else(model: Path, tmp_
     algo = digits_config(model, estimator="gae").build_algo()
     log = RunLog(tmp_path)
     log.train(1, 1.0, measured(algo.train()["starpo"]), algo.last_trajectories(), algo.last_advantages())
-    log.evaluation(1, "val", True, measured(algo.evaluate_split("val", 2, True)))
+    log.evaluation(1, "val", True, measured(algo.evaluate_split("val", 2, True)), {})
     log.close()
     algo.stop()
     logged = {name for row in log.rows() for name in row} - {"split", "greedy"}
@@ -58,7 +61,7 @@ def test_every_logged_metric_is_in_the_tables_and_nothing_else(model: Path, tmp_
 
 def test_tensorboard_groups_are_the_headings() -> None:
     for heading in PLAIN:
-        for name in set(names(f"### {heading}")) - {"iteration", "num_instances"}:
+        for name in set(names(f"### {heading}")) - OF_EVALUATIONS:
             assert _prefix(name) == heading
     assert {_prefix(name) for name in probe_metric_names()} == {"information"}
     assert {_prefix(name) for name in gradient_metric_names()} == {"gradients"}
