@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parents[1] / ".oracle"
 
 
 def verl_core_algos() -> Any:
-    """The module verl.trainer.ppo.core_algos, which runs on a CPU. Without it the test fails, and says how to get it."""
+    """The module verl.trainer.ppo.core_algos, which runs on a CPU. Without it the test fails, and says why."""
     if str(FOLDER) not in sys.path:
         # Last, so that nothing in it takes the place of what the project is tested with.
         sys.path.append(str(FOLDER))

@@ -24,7 +24,7 @@ from benchmarks.mutations.operators import Mutation, mutations
 
 TOP = Path(__file__).parents[2]
 CPU_FACTOR, CPU_FLOOR_S = 10, 20
-"""A change that makes the tests take ten times their CPU time, and twenty seconds, goes round in circles: it is seen."""
+"""A change that makes the tests take ten times their CPU time, and twenty seconds, goes round in circles: seen."""
 WALL_LIMIT_S = 300
 """One that waits for ever uses no CPU time. Wall time depends on what else runs, so its limit is far away."""
 _SURVIVED, _SEEN, _ENDLESS = 0, 1, 2
@@ -55,7 +55,7 @@ def try_module(module: str, test_files: Sequence[str]) -> Trial:
         "-p",
         "no:cacheprovider",
         "-p",
-        "no:randomly",
+        "no:xdist",
         "-m",
         "not slow and not vllm and not oracle",
     ]

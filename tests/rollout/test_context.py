@@ -79,7 +79,7 @@ def test_a_prompt_that_was_given_away_does_not_grow(chat: ChatFormat) -> None:
     replied, longer = context.token_ids, len(context.token_ids)
     context.next("And now?")
     assert (len(given), len(replied)) == (length, longer)
-    assert sampled.token_ids == chat.tokenizer.encode("Up", add_special_tokens=False) + [chat.end_of_turn_id]
+    assert sampled.token_ids == [*chat.tokenizer.encode("Up", add_special_tokens=False), chat.end_of_turn_id]
 
 
 def test_there_is_no_next_prompt_before_the_first_reply(chat: ChatFormat) -> None:

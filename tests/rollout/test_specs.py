@@ -1,4 +1,4 @@
-"""Which episodes are played: what members of a group share, what no two episodes of a run share, and what is repeated."""
+"""Which episodes are played: what members of a group share, what no two episodes share, and what is repeated."""
 
 from __future__ import annotations
 
