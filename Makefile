@@ -10,6 +10,8 @@ PYTHON ?= $(shell for p in python3.11 python3.12; do $$p -c "" 2>/dev/null && ec
 # Where pip finds torch's CPU build, if its own configuration does not say: see README.
 TORCH_INDEX ?=
 ARGS ?=
+# Tests at a time. A file's tests stay together: they share what its fixtures made; each process has a Ray of its own.
+JOBS ?= 2
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -26,7 +28,7 @@ demo: $(STAMP)
 	$(BIN)/python -m rllib_ragen.run --env sokoban $(ARGS)
 
 test: lint types
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 slow: $(STAMP) oracle
 	$(BIN)/python -m pytest -m slow $(ARGS)

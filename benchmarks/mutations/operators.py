@@ -72,7 +72,7 @@ def mutations(source: str, filename: str) -> Iterator[Mutation]:
     seen: Counter[tuple[str, str]] = Counter()
     for where, holder, field, index, node in list(_slots(tree, "module")):
         for replacement in _replacements(node, holder, field):
-            change = f"{_text(node)} → {_text(replacement)}"
+            change = f"{_text(node)} → {getattr(replacement, 'said', '') or _text(replacement)}"
             seen[where, change] += 1
             number = seen[where, change]
             ast.copy_location(replacement, node)
@@ -170,7 +170,9 @@ def _of_call(node: ast.Call) -> Iterator[ast.AST]:
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
     for i, keyword in enumerate(node.keywords):
         if keyword.arg is not None and keyword.arg not in _KEPT_KEYWORDS:
-            yield ast.Call(function, node.args, [*node.keywords[:i], *node.keywords[i + 1 :]])
+            shorter = ast.Call(function, node.args, [*node.keywords[:i], *node.keywords[i + 1 :]])
+            shorter.said = f"the same without {keyword.arg}"  # type: ignore[attr-defined]
+            yield shorter
     if name in _SWAPPED_NAMES:
         other = _SWAPPED_NAMES[name]
         swapped = ast.Attribute(function.value, other) if isinstance(function, ast.Attribute) else ast.Name(other)
