@@ -37,7 +37,8 @@ _OPPOSITES = [("min", "max"), ("minimum", "maximum"), ("any", "all"), ("argmin",
 _SWAPPED_NAMES = {a: b for pair in _OPPOSITES for a, b in (pair, pair[::-1])}
 _KEPT_CALLS = {
     *("bool", "float", "int", "str", "list", "tuple", "dict", "set", "len", "range", "enumerate", "zip", "map", "cast"),
-    *("float32", "float64", "int64", "astype", "to", "tolist", "tensor", "asarray", "from_numpy", "encode", "decode"),
+    *("float32", "float64", "int64", "astype", "to", "tolist", "array", "tensor", "asarray", "from_numpy", "encode"),
+    "decode",
     *("items", "values", "keys", "super", "field", "dataclass", "property", "lru_cache", "append", "join", "format"),
 }
 """Calls that are not left out: conversions, whose argument is often as good, and what only fails without them."""

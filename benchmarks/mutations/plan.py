@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 TOP = Path(__file__).parents[2]
@@ -32,3 +33,9 @@ def planned() -> dict[str, tuple[str, ...]]:
                 chosen = [one for one in own if one.exists()] or sorted(tests.glob("test_*.py"))
                 found[f"{folder}/{path.name}"] = tuple(f"{folder}/{one.name}" for one in chosen)
     return found | FURTHER
+
+
+def digest(module: str) -> str:
+    """Of the module's code and of its tests."""
+    files = [TOP / "rllib_ragen" / module, *(TOP / "tests" / name for name in planned()[module])]
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]

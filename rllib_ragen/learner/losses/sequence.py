@@ -24,5 +24,5 @@ def sequence_log_ratio(log_ratio: torch.Tensor, rows: torch.Tensor) -> torch.Ten
     count = int(rows.max()) + 1 if len(rows) else 0
     sums = own.new_zeros(count).index_add_(0, rows, own)
     # A trajectory without tokens divides 0 by 0, and no token reads that.
-    lengths = torch.bincount(rows, minlength=count)
+    lengths = torch.bincount(rows)
     return (sums / lengths)[rows] + (log_ratio - own)
