@@ -71,7 +71,8 @@ def _made(records: Sequence[Record]) -> str:
     ]
     parts = [
         f"**{seen_share(records):.1%}** of {changes - equivalent:,} changes are seen, {endless} of them because the\n"
-        f"tests would run for ever. {equivalent} further ones change nothing. It took {seconds / 60:.0f} minutes of one core.",
+        f"tests would run for ever. {equivalent} further ones change nothing. It took {seconds / 60:.0f} minutes of one"
+        " core.",
         "\n".join(table),
         "### Not seen",
         _listed([(one.module, *survivor) for one in records for survivor in one.survivors]) or "None.",
