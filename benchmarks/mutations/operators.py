@@ -135,6 +135,10 @@ def _replacements(node: ast.AST, holder: ast.AST, field: str) -> Iterator[ast.AS
         yield from _of_statement(node)
 
 
+def _is_none(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
 def _is_not(node: ast.AST) -> bool:
     return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
 
@@ -198,7 +202,7 @@ def _of_statement(node: ast.stmt) -> Iterator[ast.AST]:
                 yield ast.AugAssign(target, other(), value)  # type: ignore[arg-type]
         case ast.Assign(targets=[target], value=value) if _changes_something(target, value):
             yield ast.Pass()
-        case ast.Return(value) if value is not None:
+        case ast.Return(value) if value is not None and not _is_none(value):
             yield ast.Return(ast.Constant(None))
 
 

@@ -11,7 +11,7 @@ FOLDERS = ("credit", "learner/losses")
 FURTHER: dict[str, tuple[str, ...]] = {
     "learner/objective.py": ("learner/test_objective.py",),
     "learner/schedule.py": ("learner/test_schedule.py",),
-    "models/chat_format.py": ("rollout/test_chat.py",),
+    "models/chat_format.py": ("rollout/test_chat_format.py", "rollout/test_chat.py"),
     "rollout/context.py": ("rollout/test_context.py",),
     "rollout/engines/sampling.py": ("rollout/test_sampling.py",),
     "rollout/specs.py": ("rollout/test_specs.py",),

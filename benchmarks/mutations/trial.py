@@ -57,7 +57,7 @@ def try_module(module: str, test_files: Sequence[str]) -> Trial:
         "-p",
         "no:xdist",
         "-m",
-        "not slow and not vllm and not oracle",
+        "not slow and not oracle",
     ]
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         code = pytest.main([*arguments, *(str(TOP / "tests" / name) for name in test_files)], plugins=[loop])
