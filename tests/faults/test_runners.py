@@ -25,7 +25,7 @@ HANG_TIMEOUT_S = 20
 
 def play(model: Path, mishaps: dict[str, Any], iterations: int, **fault: Any) -> tuple[StarPO, list[dict[str, float]]]:
     """Iterations with one runner whose environments have mishaps; the algorithm, stopped, and the metrics of each."""
-    algo = digits_config(model, env=mishaps).env_runners(num_env_runners=1).fault(**fault).build_algo()
+    algo = digits_config(model, env=mishaps).env_runners(num_env_runners=1).fault_tolerance(**fault).build_algo()
     try:
         return algo, [algo.train()["starpo"] for _ in range(iterations)]
     finally:
@@ -44,7 +44,9 @@ def test_L1_a_frozen_runner_is_replaced_and_nothing_is_lost(model: Path, tmp_pat
 
 @pytest.mark.parametrize(("number", "hung"), [(signal.SIGSTOP, 1), (signal.SIGKILL, 0)])
 def test_L1_a_runner_lost_while_it_takes_weights_is_counted(model: Path, number: int, hung: int) -> None:
-    algo = digits_config(model).env_runners(num_env_runners=2).fault(hang_timeout_s=HANG_TIMEOUT_S).build_algo()
+    algo = (
+        digits_config(model).env_runners(num_env_runners=2).fault_tolerance(hang_timeout_s=HANG_TIMEOUT_S).build_algo()
+    )
     try:
         pids = algo.env_runner_group.foreach_env_runner(lambda runner: os.getpid(), local_env_runner=False)
         sync = algo._sync_weights

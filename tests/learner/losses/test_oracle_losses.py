@@ -7,8 +7,9 @@ from typing import Any, get_args
 import pytest
 import torch
 
+from rllib_ragen.credit.kl_estimate import KLEstimator
 from rllib_ragen.learner.losses.aggregate import Aggregation, row_scales
-from rllib_ragen.learner.losses.kl import KLEstimator, kl_loss
+from rllib_ragen.learner.losses.kl import kl_loss
 from rllib_ragen.learner.losses.policy import policy_loss
 from rllib_ragen.learner.losses.sequence import sequence_log_ratio
 from rllib_ragen.learner.losses.value import value_loss
