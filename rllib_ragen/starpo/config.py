@@ -217,6 +217,7 @@ class StarPOConfig(FluentSetters):
             trained=tuple(self.trained_ids()),
             mapping_fn=self.policy_mapping_fn,
             several_agents=self.has_several_agents,
+            env=self._text_env_name(),
             game=self.game(),
             task=run.env.task,
             section=run.multi_agent,
