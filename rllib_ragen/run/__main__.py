@@ -20,7 +20,7 @@ from rllib_ragen.config.command_line import make_parser, read_layers, run_comman
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten, merge, parse_config, preset, read_yaml, save_config
 from rllib_ragen.config.schema import RunConfig
-from rllib_ragen.config.task_names import game_name, task_name
+from rllib_ragen.config.task_names import game_name, task_word
 from rllib_ragen.faults.exit_codes import ExitCode, exit_code_of, sentence_of
 from rllib_ragen.faults.interrupt import Interrupt
 from rllib_ragen.faults.watchdog import Watchdog
@@ -100,7 +100,7 @@ def plan(options: argparse.Namespace) -> Job:
     config = build_config(base, algorithm, seats, flags, assignments)
     engine = preflight(config)
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    name = config.name or f"{task_name(config.env.name)}-{stamp}-seed{config.seed}"
+    name = config.name or f"{task_word(config.env.name)}-{stamp}-seed{config.seed}"
     return Job(config, engine, RunFolder.create(config, name), None)
 
 

@@ -15,14 +15,13 @@ from ray.rllib.algorithms.algorithm_config import NotProvided
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
 from ragen_envs.games.registry import make_game
-from ragen_envs.registry import gym_id
 from ragen_envs.spaces import AnyText
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten
 from rllib_ragen.config.messages import sentence
 from rllib_ragen.config.policy_plan import PolicyPlan
 from rllib_ragen.config.schema import CreditSection, DiagnosticsSection, EnvSection, LearnerSection, RunConfig, Section
-from rllib_ragen.config.task_names import game_name, task_ids, task_name
+from rllib_ragen.config.task_names import game_name, is_task_name, name_of_id
 from rllib_ragen.credit.registry import make_estimator
 from rllib_ragen.models.folder import check_model_folder, model_folder
 from rllib_ragen.models.lora_settings import LoraSettings, lora_settings
@@ -31,7 +30,7 @@ from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
 from rllib_ragen.starpo.checks.combinations import check_config
 from rllib_ragen.starpo.checks.lora import check_lora
 from rllib_ragen.starpo.checks.policies import check_policies
-from rllib_ragen.starpo.env_registry import is_registered, register_text_envs
+from rllib_ragen.starpo.env_registry import is_registered, register_task, register_text_envs
 from rllib_ragen.starpo.matchmaking.games import policies_of
 from rllib_ragen.starpo.setters import FluentSetters
 from rllib_ragen.starpo.weight_broadcast import Broadcast
@@ -88,7 +87,7 @@ class StarPOConfig(FluentSetters):
         for attribute, (section, key) in ATTRIBUTES.items():
             setattr(self, attribute, getattr(getattr(defaults, section), key))
         self.seed = defaults.seed
-        self.environment(gym_id(defaults.env.name))
+        self.environment(defaults.env.name)
         self.observation_space = self.action_space = AnyText(_MAX_TEXT)
         self.env_runner_cls = LLMEnvRunner
         # Text goes to engines as it is; the default connectors want dict spaces of several agents.
@@ -112,8 +111,9 @@ class StarPOConfig(FluentSetters):
         """The task.
 
         Args:
-            env: name (`sokoban`, `ragen/Sokoban-v0`, the game `tic_tac_toe`) or one that `register_env` was given; must
-                make TextEnvs, or with several agents TextGameEnvs or RLlib's MultiAgentEnvs of text.
+            env: name (`sokoban`, `ragen/Sokoban-v0`, the game `tic_tac_toe`), a user's own (`register_text_env`, an
+                entry point, `my_pkg.worlds:MyWorld`), or one that RLlib's `register_env` was given; that must make
+                TextEnvs, or with several agents TextGameEnvs or RLlib's MultiAgentEnvs of text.
             env_config: {"task": settings of the task, "limits": fields of TextLimits}.
             kwargs: as in AlgorithmConfig.environment.
 
@@ -121,7 +121,7 @@ class StarPOConfig(FluentSetters):
             ValueError: an unknown name.
         """
         if isinstance(env, str) and not is_registered(env):
-            env = gym_id(task_name(env))
+            env = register_task(env)
         super().environment(env, env_config=env_config, **kwargs)
         return self
 
@@ -163,7 +163,7 @@ class StarPOConfig(FluentSetters):
         config = cls()
         env = run.env.model_dump()
         name, task = env.pop("name"), env.pop("task")
-        if game_name(name) or name in (*task_ids(), *task_ids().values()):
+        if is_task_name(name) and (name_of_id(name) or not is_registered(name)):
             config.environment(name, env_config={"task": task, "limits": env})
         else:
             config.environment(name, env_config=task)
@@ -389,4 +389,4 @@ class StarPOConfig(FluentSetters):
 
     def _text_env_name(self) -> str | None:
         """Short name of one of this project's environments or games, or None for a registered one of somebody else."""
-        return task_ids().get(self.env) if isinstance(self.env, str) else None
+        return name_of_id(self.env) if isinstance(self.env, str) else None

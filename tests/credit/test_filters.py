@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rllib_ragen.config.schema import CreditSection
-from rllib_ragen.credit.filters import TOP_P_EPS, filter_groups
+from rllib_ragen.credit.filter_rules import TOP_P_EPS
+from rllib_ragen.credit.filters import filter_groups
 from rllib_ragen.credit.group_scores import group_scores
 from rllib_ragen.credit.registry import make_estimator
 from rllib_ragen.types import Trajectory

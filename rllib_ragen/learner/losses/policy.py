@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from rllib_ragen.learner.losses.registry import PolicyTokens
+
 MAX_LOG_RATIO = 20.0
 """exp() of more is of no use, and overflows in half precision."""
 
@@ -38,3 +40,15 @@ def policy_loss(
         loss = torch.where(capped, cap, loss)
         clipped = clipped | capped
     return loss, clipped
+
+
+def token_loss(tokens: PolicyTokens) -> tuple[torch.Tensor, torch.Tensor]:
+    """`policy_loss` of each token's own ratio, with the clips of the config: PPO's."""
+    config = tokens.config
+    return policy_loss(
+        tokens.log_ratio,
+        tokens.advantages,
+        clip_low=config.clip_low,
+        clip_high=config.clip_high,
+        clip_dual=config.clip_dual,
+    )
