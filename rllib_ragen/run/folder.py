@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import read_yaml, save_config
+from rllib_ragen.config.load import parse_config, read_yaml, save_config
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.starpo.checkpoint.files import link_folder, write_whole
 from rllib_ragen.starpo.checkpoint.versions import installed_versions
@@ -71,8 +71,16 @@ class RunFolder:
         return self.path / "model_adapter"
 
     def config(self) -> RunConfig:
-        """The config that was saved. Raises ConfigError if this version cannot read it."""
+        """The config that was saved, checked. Raises ConfigError if this version cannot run it."""
         return build_config(read_yaml(self.path / "config.yaml"))
+
+    def config_as_read(self) -> RunConfig:
+        """The config that was saved, for who only shows it: what it names need not be there, and is not imported.
+
+        Raises:
+            ConfigError: this version does not know a key or its value.
+        """
+        return parse_config(read_yaml(self.path / "config.yaml"))
 
     def checkpoints(self) -> list[SavedState]:
         """All complete checkpoints, oldest first."""

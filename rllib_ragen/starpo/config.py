@@ -33,6 +33,7 @@ from rllib_ragen.starpo.checks.policies import check_policies
 from rllib_ragen.starpo.env_registry import is_registered, register_task, register_text_envs
 from rllib_ragen.starpo.matchmaking.games import policies_of
 from rllib_ragen.starpo.setters import FluentSetters
+from rllib_ragen.starpo.users_names import Registered, registered_for, take_registered
 from rllib_ragen.starpo.weight_broadcast import Broadcast
 
 _RENAMED = {("model", "path"): "model_path", ("rollout", "timeout_s"): "sample_timeout_s"}
@@ -50,6 +51,8 @@ ATTRIBUTES: dict[str, tuple[str, str]] = {
 """Flat attribute of a StarPOConfig → (section, key) of the RunConfig that means the same."""
 _TUNE_KEYS = {"__trial_info__", "__stdout_file__", "__stderr_file__", "multiagent", "class", "_enable_new_api_stack"}
 _OLD_STACK_KEYS = {"model", "optimizer", "replay_buffer_config"}
+_REGISTERED = "registered_in_python"
+"""Key of `users_names` in what is sent."""
 _ALGORITHM = "rllib_ragen.starpo.algorithm:StarPO"
 """By name, as environments are: the algorithm imports its config, and not the other way."""
 _MAX_TEXT = 1_000_000
@@ -145,15 +148,37 @@ class StarPOConfig(FluentSetters):
         """
         for key in config_dict:
             name = self._translate_special_keys(key, warn_deprecated=False)
-            if not hasattr(self, name) and name not in _TUNE_KEYS:
+            if not hasattr(self, name) and name not in _TUNE_KEYS and name != _REGISTERED:
                 near = difflib.get_close_matches(key, list(vars(self)), n=1)
                 raise ConfigError(f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
         rest = dict(config_dict)
+        take_registered(rest.pop(_REGISTERED, {}))
         for key in _OLD_STACK_KEYS & rest.keys():
             # RLlib would hand these to training(), which does not have them.
             setattr(self, key, rest.pop(key))
         super().update_from_dict(rest)
         return self
+
+    # --- what users registered, on its way to other processes -----------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """As AlgorithmConfig's, and what its names mean that were registered in Python: for Tune's trials."""
+        found: dict[str, Any] = super().to_dict()
+        found.pop(_REGISTERED, None)
+        return {**found, _REGISTERED: sent} if (sent := self._registered()) else found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), _REGISTERED: self._registered()}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        own = dict(state)
+        take_registered(own.pop(_REGISTERED))
+        vars(self).update(own)
+
+    def _registered(self) -> Registered:
+        return registered_for(
+            environment=self._text_env_name(), estimator=self.estimator, filter=self.filter, loss=self.loss
+        )
 
     # --- RunConfig and back -----------------------------------------------------------------------------------------
 
