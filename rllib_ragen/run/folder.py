@@ -17,6 +17,7 @@ from rllib_ragen.starpo.checkpoint.files import link_folder, write_whole
 from rllib_ragen.starpo.checkpoint.versions import installed_versions
 from rllib_ragen.starpo.checks.build_config import build_config
 
+_END = "end.json"
 _CHECKPOINT = re.compile(r"iteration_(\d{6,})")
 
 
@@ -81,6 +82,20 @@ class RunFolder:
             ConfigError: this version does not know a key or its value.
         """
         return parse_config(read_yaml(self.path / "config.yaml"))
+
+    def stop_reason(self) -> str | None:
+        """Why the run stopped, in words; None if it has not, or was killed."""
+        path = self.path / _END
+        return str(json.loads(path.read_text(encoding="utf-8"))["stop_reason"]) if path.is_file() else None
+
+    def save_stop_reason(self, iteration: int, reason: str) -> None:
+        """Notes that the run has come to an end."""
+        end = {"iteration": iteration, "stop_reason": reason}
+        (self.path / _END).write_text(json.dumps(end, indent=2) + "\n", encoding="utf-8")
+
+    def forget_stop_reason(self) -> None:
+        """The run goes on."""
+        (self.path / _END).unlink(missing_ok=True)
 
     def checkpoints(self) -> list[SavedState]:
         """All complete checkpoints, oldest first."""
