@@ -22,8 +22,8 @@ from rllib_ragen.models.quiet_libraries import quieten
 from rllib_ragen.play.person import Person
 from rllib_ragen.play.shown_session import ShownSession, play
 from rllib_ragen.rollout.conversation import Conversation
-from rllib_ragen.rollout.specs import EpisodeSpec
-from rllib_ragen.run.folder import RunFolder
+from rllib_ragen.rollout.specs import evaluation_specs
+from rllib_ragen.run.folder import RunFolder, is_run_folder
 from rllib_ragen.run.preflight import preflight
 from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.types import Trajectory
@@ -36,10 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
 
     def work() -> None:
-        config = plan(options)
+        config, adapter = plan(options)
         fault = config.fault
         with Watchdog(on_stderr, report_after_s=fault.report_after_s, hang_timeout_s=fault.hang_timeout_s):
-            _play(config, options)
+            _play(config, adapter, options)
 
     return run_command(work, keys=options.keys)
 
@@ -58,8 +58,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def plan(options: argparse.Namespace) -> RunConfig:
-    """The environment and, for a policy, the model.
+def plan(options: argparse.Namespace) -> tuple[RunConfig, Path | None]:
+    """Reads the environment and, for a policy, the model and the adapters to merge into it.
 
     Raises:
         ConfigError: whatever is wrong, in one sentence.
@@ -69,15 +69,16 @@ def plan(options: argparse.Namespace) -> RunConfig:
         name = str(flatten(given).get("env.name", RunConfig().env.name))
         config = build_config(preset(name), given)
         _refuse_games(config)
-        return config
-    path = Path(options.policy)
-    if (path / "config.yaml").is_file():
+        return config, None
+    path, adapter = Path(options.policy), None
+    if is_run_folder(path):
         folder = RunFolder.open(path)
         saved = folder.config()
         # Whether prompts are brief follows from the model's name, which is another one from now on.
         style = {"env": {"prompt_style": saved.text_limits().prompt_style}}
-        model = folder.export if folder.export.is_dir() else folder.newest_checkpoint().path / "default_policy/policy"
-        config = build_config(saved.model_dump(), style, given, {"model": {"path": str(model)}})
+        policy = folder.newest_policy()
+        adapter = policy.adapter
+        config = build_config(saved.model_dump(), style, given, {"model": {"path": str(policy.folder)}})
     else:
         name = str(flatten(given).get("env.name", RunConfig().env.name))
         config = build_config(preset(name), given, {"model": {"path": options.policy}})
@@ -85,12 +86,11 @@ def plan(options: argparse.Namespace) -> RunConfig:
     if config.rollout.engine == "vllm":
         raise ConfigError("rollout.engine=vllm: a model plays here with the hf engine; allowed: auto, hf")
     preflight(config, writes=False)
-    return config
+    return config, adapter
 
 
-def _play(config: RunConfig, options: argparse.Namespace) -> None:
-    instance = options.instance
-    spec = EpisodeSpec("play", instance, instance, sampling_seed=instance, split=options.split)
+def _play(config: RunConfig, adapter: Path | None, options: argparse.Namespace) -> None:
+    (spec,) = evaluation_specs(options.split, [options.instance])
     trajectory = Trajectory(spec.group_id, spec.env_seed, spec.outcome_seed)
     agent: Conversation
     if options.policy is None:
@@ -99,7 +99,7 @@ def _play(config: RunConfig, options: argparse.Namespace) -> None:
         from rllib_ragen.play.model import Model, load_sampler
 
         quieten()
-        agent = Model(trajectory, load_sampler(config, greedy=options.greedy), (spec.sampling_seed,))
+        agent = Model(trajectory, load_sampler(config, adapter, greedy=options.greedy), (spec.sampling_seed,))
     play(config, ShownSession(spec, agent))
 
 

@@ -1,18 +1,19 @@
-"""A model as the agent in the terminal: it replies as in a rollout of the same instance and sampling seed."""
+"""A model as the agent in the terminal: it replies as in an evaluation of the same instance."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Generator
+from pathlib import Path
 
 import torch
-from transformers import AutoModelForCausalLM
 
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.faults.watchdog import waiting
 from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.models.folder import model_folder
+from rllib_ragen.models.load_model import load_model
 from rllib_ragen.play.shown_session import PlayerLeft, show
 from rllib_ragen.rollout.conversation import Ask, PolicyConversation, Sampler
 from rllib_ragen.rollout.engines.hf import HFEngine
@@ -36,18 +37,18 @@ class Model(PolicyConversation):
         show(f"assistant, {len(turn.reply_ids)} tokens{cut}, log-prob {turn.logprobs.sum():.2f}", str(raw))
 
 
-def load_sampler(config: RunConfig, *, greedy: bool) -> Sampler:
-    """Loads the model that a checked config names, on the CPU; `greedy`: the likeliest token always."""
+def load_sampler(config: RunConfig, adapter: Path | None, *, greedy: bool) -> Sampler:
+    """Loads the model that a checked config names, on the CPU.
+
+    Args:
+        config: names it, and says how it is sampled.
+        adapter: a peft folder to merge into it.
+        greedy: the likeliest token always.
+    """
     rollout = config.rollout
     torch.set_num_threads(config.learner.torch_threads or torch.get_num_threads())
     folder = model_folder(config.model.path)
-    model = AutoModelForCausalLM.from_pretrained(
-        folder,
-        dtype=getattr(torch, config.model.dtype),
-        use_safetensors=True,
-        local_files_only=True,
-        trust_remote_code=False,
-    )
+    model = load_model(folder, getattr(torch, config.model.dtype), adapter)
     chat = ChatFormat.from_folder(folder)
     sampling = Sampling(
         max_tokens=rollout.max_reply_tokens,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ragen_envs.seeds import Stream, seed_of
 from rllib_ragen.rollout.context import Context
 from rllib_ragen.rollout.engines.base import Engine
-from rllib_ragen.rollout.seeds import derived_seed
 from rllib_ragen.types import IntArray, Sampled, Sampling, StopReason, Trajectory, Turn
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class PolicyConversation(Conversation):
         """How the next reply is to be sampled: within the room there is, from a seed of its own."""
         sampler = self.sampler
         room = sampler.max_context_tokens - len(self._context.token_ids)
-        seed = derived_seed(*self._seeds, len(self.trajectory.turns))
+        seed = seed_of(Stream.TURN_SAMPLING, *self._seeds, len(self.trajectory.turns))
         return replace(sampler.sampling, max_tokens=min(room, sampler.sampling.max_tokens), seed=seed)
 
     def take(self, sampled: Sampled) -> bool:

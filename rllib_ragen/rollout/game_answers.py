@@ -48,6 +48,8 @@ class GameOpening:
     prompts: dict[str, str]
     """Of the agents that are to reply."""
     facts: dict[str, Facts]
+    instance_key: str
+    """Canonical text of the instance; empty where the environment names none."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ def read_game_opening(spec: GameSpec, env: MultiAgentEnv) -> GameOpening:
         possible_agents=tuple(_name(name) for name in env.possible_agents),
         prompts={_name(name): _prompt(name, text) for name, text in prompts.items()},
         facts=_facts(infos),
+        instance_key=text_of(getattr(env, "instance_key", ""), "an instance key"),
     )
 
 

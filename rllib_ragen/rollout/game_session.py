@@ -46,6 +46,7 @@ class GameSession:
         """In the order in which they were first heard of."""
         self._scripted: set[str] = set()
         self._known: tuple[str, ...] = ()
+        self._instance_key = ""
         self._failed_alone: list[Trajectory] = []
 
     @property
@@ -55,7 +56,7 @@ class GameSession:
 
     def play(self) -> Steps[MultiAgentEnv]:
         opening = yield from on_env(partial(read_game_opening, self.spec))
-        self._known = opening.possible_agents
+        self._known, self._instance_key = opening.possible_agents, opening.instance_key
         for name in self._known:
             self._meet(name)
         prompts, facts, idle = opening.prompts, opening.facts, 0
@@ -102,6 +103,7 @@ class GameSession:
             return None
         group = f"{module_id}/{name}/{spec.group_id}"
         trajectory = Trajectory(group, spec.env_seed, spec.outcome_seed, module_id=module_id, agent_id=name)
+        trajectory.instance_key = self._instance_key
         seeds = (spec.sampling_seed, self.seed_index(name))
         agent = PolicyConversation(trajectory, self._samplers[module_id], seeds, prefix=f"agent {name!r}: ")
         self._agents[name] = agent

@@ -13,11 +13,10 @@ from ragen_envs.games.env import GameStep, TextGameEnv
 from ragen_envs.games.game import TextGame
 from ragen_envs.games.players import PLAYERS, Player, choose
 from ragen_envs.reply import format_reply
-from rllib_ragen.rollout.seeds import derived_seed
+from ragen_envs.seeds import Stream, generator, seed_of
 
 SCRIPT = "script:"
 """`script:uniform` in place of a policy's id: the seat is played by ragen_envs.games.players.PLAYERS["uniform"]."""
-_STREAM = 0x5C817
 _Dicts = tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]
 
 
@@ -44,7 +43,7 @@ class _Script:
 
     def action(self, game: TextGame, seat: str) -> str:
         """What it plays now."""
-        rng = self.rng or np.random.default_rng(derived_seed(*self.seed, self.turn))
+        rng = self.rng or np.random.default_rng(seed_of(Stream.TURN_SAMPLING, *self.seed, self.turn))
         self.turn += 1
         return choose(self.player(game, seat), rng)
 
@@ -74,6 +73,11 @@ class GameMultiAgentEnv(MultiAgentEnv):
         """The same for all seats."""
         return self.game_env.system_prompt
 
+    @property
+    def instance_key(self) -> str:
+        """Canonical text of the instance; empty in a game of which every play is a draw of its own."""
+        return self.game_env.game.instance_key if self.game_env.game.has_splits else ""
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
@@ -95,7 +99,7 @@ class GameMultiAgentEnv(MultiAgentEnv):
             index, player = self.possible_agents.index(seat), PLAYERS[name]
             if own_seed is None:
                 # A stream for each seat: what one script draws must not depend on the others.
-                self._scripts[seat] = _Script(player, np.random.default_rng([_STREAM, luck, index]))
+                self._scripts[seat] = _Script(player, generator(Stream.SCRIPTED_SEAT, luck, index))
             else:
                 self._scripts[seat] = _Script(player, None, (own_seed, index))
         prompts, infos = self.game_env.reset(seed=seed, options=rest)

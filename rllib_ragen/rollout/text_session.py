@@ -21,6 +21,8 @@ class Opening:
     system: str
     message: str
     state: str
+    instance_key: str = ""
+    """Canonical text of the task instance; empty where the environment names none."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class TextSession:
 
     def open(self, opening: Opening) -> None:
         """Tells the agent how the episode begins."""
+        self.trajectory.instance_key = opening.instance_key
         self.conversation.hear(opening.message, opening.state, opening.system)
 
     def take(self, step: Step) -> bool:
@@ -90,7 +93,10 @@ def read_opening(spec: EpisodeSpec, env: TextEnv) -> Opening:
     """Starts the episode. Raises whatever the environment does, and BadAnswer for what is no answer."""
     message, info = env.reset(seed=spec.env_seed, options={"split": spec.split, "outcome_seed": spec.outcome_seed})
     return Opening(
-        text_of(env.system_prompt, "a system prompt"), text_of(message, "a message"), text_of(info["state"], "a state")
+        system=text_of(env.system_prompt, "a system prompt"),
+        message=text_of(message, "a message"),
+        state=text_of(info["state"], "a state"),
+        instance_key=text_of(info.get("instance_key", ""), "an instance key"),
     )
 
 

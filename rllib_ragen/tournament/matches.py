@@ -9,11 +9,11 @@ from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 from ragen_envs.games.env import TextGameEnv
 from ragen_envs.games.game import Outcome, TextGame
+from ragen_envs.seeds import Stream, seed_of
 from rllib_ragen.faults.watchdog import waiting
 from rllib_ragen.rollout.conversation import Sampler
 from rllib_ragen.rollout.env_pool import EnvPool
 from rllib_ragen.rollout.episode_loop import EpisodeLoop
-from rllib_ragen.rollout.seeds import derived_seed
 from rllib_ragen.tournament.match_session import Fixture, MatchSession, Record, ScoredTable
 
 MAX_TABLES = 128
@@ -36,11 +36,16 @@ def round_robin(names: Sequence[str], game: TextGame, plays: int, seed: int) -> 
     orders = [order for one, other in pairs for order in dict.fromkeys([(one, other), (other, one)])]
     if not orders:
         raise ValueError("matches need two players")
-    return [
-        Fixture(order, derived_seed(seed, i, 0), derived_seed(seed, i, 1), derived_seed(seed, i, 2, number))
-        for number, order in enumerate(orders)
-        for i in range(plays)
-    ]
+    return [Fixture(order, *_seeds_of(seed, i, number)) for number, order in enumerate(orders) for i in range(plays)]
+
+
+def _seeds_of(seed: int, instance: int, order: int) -> tuple[int, int, int]:
+    """Of the deal, of the luck inside it, and of the replies: the last one differs between orders of seats."""
+    return (
+        seed_of(Stream.TOURNAMENT_INSTANCES, seed, instance),
+        seed_of(Stream.TOURNAMENT_OUTCOME, seed, instance),
+        seed_of(Stream.TOURNAMENT_SAMPLING, seed, instance, order),
+    )
 
 
 def play_all(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
-from transformers import AutoModelForCausalLM
 
 from rllib_ragen.models.chat_format import ChatFormat
+from rllib_ragen.models.load_model import load_model
 from rllib_ragen.rollout.conversation import Sampler
 from rllib_ragen.rollout.engines.hf import HFEngine
 from rllib_ragen.tournament.matches import MAX_TABLES
@@ -20,13 +20,7 @@ def load_player(source: ModelSource, limits: ReplyLimits) -> Sampler:
     Raises:
         ValueError: the folder has no usable chat template.
     """
-    model = AutoModelForCausalLM.from_pretrained(
-        source.folder, dtype=torch.float32, use_safetensors=True, local_files_only=True, trust_remote_code=False
-    )
-    if source.adapter is not None:
-        from peft import PeftModel
-
-        model = PeftModel.from_pretrained(model, source.adapter, local_files_only=True).merge_and_unload()
+    model = load_model(source.folder, torch.float32, source.adapter)
     module: torch.nn.Module = model
     module.to("cuda" if torch.cuda.is_available() else "cpu")
     chat = ChatFormat.from_folder(source.folder)
