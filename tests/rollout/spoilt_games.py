@@ -12,6 +12,7 @@ from ragen_envs.games.kuhn_poker import KuhnPoker
 from ragen_envs.games.limits import GameLimits
 
 BAD_SEED = 3
+"""Modulo 8: the seeds of a run's groups are consecutive and begin at a multiple of it."""
 HALF = "\ud83d"
 """Half of a surrogate pair: a str that no tokenizer and no file takes."""
 NEVER = threading.Event()
@@ -71,7 +72,7 @@ class SpoiltGame(TextGameEnv):
         self._garble, self._bad = garble, False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        self._bad = seed == BAD_SEED
+        self._bad = seed is not None and seed % 8 == BAD_SEED
         return super().reset(seed=seed, options=options)
 
     def step(self, replies: Any) -> Any:
