@@ -112,7 +112,9 @@ class Trajectory:
     error: str = ""
     """What went wrong, if stop_reason.failed."""
     outcome: str = ""
-    """Of a game that says so: win, draw or loss."""
+    """Result of a game that says so: win, draw or loss."""
+    index: int = field(default=-1, compare=False)
+    """Place in the batch that an iteration learns from; −1: in none."""
 
     @property
     def episode_return(self) -> float:
@@ -168,6 +170,8 @@ class TokenRow:
     weight: float = 1.0
     """Factor on this trajectory's policy loss."""
     module_id: str = DEFAULT_MODULE
+    index: int = field(default=-1, compare=False)
+    """Place among the rows of an update; −1: in none."""
 
     @property
     def num_tokens(self) -> int:

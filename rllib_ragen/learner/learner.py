@@ -115,7 +115,7 @@ class StarPOLearner(LearnerHooks):
             for module_id in sorted(step.totals):
                 if self.should_module_be_updated(module_id):
                     self._optimizer_step(module_id, step, reports[module_id])
-        # Its rows are known by identity, which the next update's may share.
+        # Clear the cache: the next update numbers its rows anew.
         self._frozen = FrozenLogProbs()
         for module_id, report in reports.items():
             numbers = report.metrics() | {"lr": factor * self.config.lr}
@@ -137,12 +137,14 @@ class StarPOLearner(LearnerHooks):
     def _scores(
         self, rows: Sequence[TokenRow], modules: Mapping[str, LLMRLModule], output: Literal["logprobs", "values"]
     ) -> list[FloatArray]:
-        found: dict[int, FloatArray] = {}
+        found = [np.zeros(row.num_tokens, np.float32) for row in rows]
         # All of them: with sharded weights each is a collective call.
         for module_id in sorted(modules):
-            own = [row for row in rows if row.module_id == module_id]
-            found |= score_rows(own, modules[module_id], output, self.settings.microbatch_tokens, self.device)
-        return [found.get(id(row), np.zeros(row.num_tokens, np.float32)) for row in rows]
+            own = [i for i, row in enumerate(rows) if row.module_id == module_id]
+            chosen, budget = [rows[i] for i in own], self.settings.microbatch_tokens
+            for i, scores in zip(own, score_rows(chosen, modules[module_id], output, budget, self.device), strict=True):
+                found[i] = scores
+        return found
 
     def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """As Learner.get_state, with how many steps in a row have been skipped."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -52,8 +52,8 @@ class TokenTrainingData(TrainingData):
         The plan does not depend on the number of learners.
         """
         by_module: dict[str, list[TokenRow]] = defaultdict(list)
-        for row in rows:
-            by_module[row.module_id].append(row)
+        for index, row in enumerate(rows):
+            by_module[row.module_id].append(replace(row, index=index))
         steps = []
         for _ in range(num_epochs):
             parts = {

@@ -79,7 +79,7 @@ def train(
     from rllib_ragen.faults.watchdog import Watchdog
     from rllib_ragen.run.console import Display
     from rllib_ragen.run.evaluation import find_baselines
-    from rllib_ragen.run.loop import run_training
+    from rllib_ragen.run.loop import Surroundings, run_training
     from rllib_ragen.run.preflight import preflight
 
     assert config.name is not None
@@ -98,9 +98,8 @@ def train(
             hang_timeout_s=fault.hang_timeout_s,
             stacks=path / "hang.txt",
         ):
-            training, reason = run_training(
-                config, folder, start, display, interrupt, baselines, on_evaluation=on_evaluation, on_save=on_save
-            )
+            around = Surroundings(config, folder, display, interrupt, baselines, on_evaluation, on_save)
+            training, reason = run_training(around, start)
     early = "" if training.iteration >= config.iterations else f"{reason} (iteration {training.iteration})"
     last = [one for one in training.evaluations if (one.split, one.iteration) == ("val", training.iteration)]
     return {**measures(last), "finished": True, "stopped": early}

@@ -34,6 +34,7 @@ def save_checkpoint(
     progress: Mapping[str, Any],
     config: Mapping[str, Any],
     source: Path,
+    *,
     ahead: Sequence[Trajectory] = (),
     lora: LoraSettings | None = None,
 ) -> None:
