@@ -146,9 +146,10 @@ class TextEnv(gym.Env[str, str]):
         dropped: list[str] = []
         reward, terminated = 0.0, False
         for name in names:
-            parsed = self.task.parse_action(name)
             full = len(run) >= self.limits.max_actions_per_turn or self.actions_left == 0
-            if parsed is None or full or terminated:
+            # Not read where it could not be run: a reply may name very many.
+            parsed = None if full or terminated else self.task.parse_action(name)
+            if parsed is None:
                 dropped.append(name)
                 continue
             _, step_reward, terminated, _, _ = self.task.step(parsed)

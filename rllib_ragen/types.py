@@ -115,6 +115,13 @@ class Trajectory:
     """Result of a game that says so: win, draw or loss."""
     index: int = field(default=-1, compare=False)
     """Place in the batch that an iteration learns from; −1: in none."""
+    instance_key: str = ""
+    """Canonical text of the task instance; empty where the environment names none."""
+
+    @property
+    def instance(self) -> str:
+        """What tells task instances apart: their key, or else the seed that they were drawn with."""
+        return self.instance_key or f"seed {self.env_seed}"
 
     @property
     def episode_return(self) -> float:

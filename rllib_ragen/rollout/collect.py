@@ -128,8 +128,8 @@ class _Collector:
     def _env_failed(self, episode: _Episode, error: str) -> None:
         self._finish(episode, StopReason.ENV_ERROR, error=error)
 
-    def _on_reset(self, episode: _Episode, answer: tuple[str, str, str]) -> None:
-        system, message, episode.state = answer
+    def _on_reset(self, episode: _Episode, answer: tuple[str, str, str, str]) -> None:
+        system, message, episode.state, episode.trajectory.instance_key = answer
         episode.context.first(system, message)
         self._request(episode)
 
@@ -184,10 +184,16 @@ def turn_seed(sampling_seed: int, turn: int) -> int:
     return derived_seed(sampling_seed, turn)
 
 
-def _reset(env: TextEnv, spec: EpisodeSpec) -> tuple[str, str, str]:
-    """Starts the episode; its (system message, first user message, state)."""
+def _reset(env: TextEnv, spec: EpisodeSpec) -> tuple[str, str, str, str]:
+    """Starts the episode; its (system message, first user message, state, key of the instance if it has one)."""
     message, info = env.reset(seed=spec.env_seed, options={"split": spec.split, "outcome_seed": spec.outcome_seed})
-    return _text(env.system_prompt, "a system prompt"), _text(message, "a message"), _text(info["state"], "a state")
+    key = _text(info.get("instance_key", ""), "an instance key")
+    return (
+        _text(env.system_prompt, "a system prompt"),
+        _text(message, "a message"),
+        _text(info["state"], "a state"),
+        key,
+    )
 
 
 def _step(env: TextEnv, reply: str) -> tuple[str, float, bool, bool, dict[str, Any]]:

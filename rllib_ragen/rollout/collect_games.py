@@ -138,6 +138,7 @@ class _Game:
     spec: GameSpec
     slot: EnvSlot[MultiAgentEnv]
     system: str = ""
+    instance_key: str = ""
     known: tuple[str, ...] = ()
     """The environment's possible agents, if it tells them."""
     agents: dict[str, _Agent] = field(default_factory=dict)
@@ -195,8 +196,8 @@ class _Collector:
     def _env_failed(self, game: _Game, error: str) -> None:
         self._finish(game, StopReason.ENV_ERROR, error)
 
-    def _on_reset(self, game: _Game, answer: tuple[str, tuple[str, ...], dict[str, Any], dict[str, Any]]) -> None:
-        game.system, game.known, prompts, infos = answer
+    def _on_reset(self, game: _Game, answer: tuple[str, str, tuple[str, ...], dict[str, Any], dict[str, Any]]) -> None:
+        game.system, game.instance_key, game.known, prompts, infos = answer
         try:
             for name in game.known:
                 self._meet(game, name)
@@ -222,6 +223,7 @@ class _Collector:
             )
         group = f"{module_id}/{name}/{spec.group_id}"
         trajectory = Trajectory(group, spec.env_seed, spec.outcome_seed, module_id=module_id, agent_id=name)
+        trajectory.instance_key = game.instance_key
         agent = _Agent(self.next_key, len(game.agents), Context(self.chat), trajectory)
         self.next_key += 1
         game.agents[name] = agent
@@ -351,11 +353,12 @@ def _end(agent: _Agent, info: Mapping[str, Any], cut_off: bool) -> None:
         agent.close(StopReason.GOAL if trajectory.success else StopReason.FAILED)
 
 
-def _reset(env: MultiAgentEnv, spec: GameSpec) -> tuple[str, tuple[str, ...], dict[str, Any], dict[str, Any]]:
-    """Starts the game; (system message, possible agents, prompts, infos)."""
+def _reset(env: MultiAgentEnv, spec: GameSpec) -> tuple[str, str, tuple[str, ...], dict[str, Any], dict[str, Any]]:
+    """Starts the game; (system message, key of the instance if it has one, possible agents, prompts, infos)."""
     options: dict[str, Any] = {"split": spec.split, "outcome_seed": spec.outcome_seed}
     scripts = {agent: name for agent, player in spec.seats if (name := script_of(player)) is not None}
     if scripts:
         options["scripts"] = scripts
     prompts, infos = env.reset(seed=spec.env_seed, options=options)
-    return str(getattr(env, "system_prompt", "")), tuple(env.possible_agents), prompts, infos
+    system, key = str(getattr(env, "system_prompt", "")), str(getattr(env, "instance_key", ""))
+    return system, key, tuple(env.possible_agents), prompts, infos

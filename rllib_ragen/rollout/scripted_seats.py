@@ -48,6 +48,11 @@ class GameMultiAgentEnv(MultiAgentEnv):
         """The same for all seats."""
         return self.game_env.system_prompt
 
+    @property
+    def instance_key(self) -> str:
+        """Canonical text of the instance; empty in a game of which every play is a draw of its own."""
+        return self.game_env.game.instance_key if self.game_env.game.has_splits else ""
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:

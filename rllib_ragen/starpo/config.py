@@ -21,7 +21,7 @@ from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten
 from rllib_ragen.config.messages import sentence
 from rllib_ragen.config.policy_plan import PolicyPlan
-from rllib_ragen.config.schema import CreditSection, DiagnosticsSection, EnvSection, LearnerSection, RunConfig
+from rllib_ragen.config.schema import CreditSection, DiagnosticsSection, LearnerSection, RunConfig
 from rllib_ragen.config.task_names import game_name, task_ids, task_name
 from rllib_ragen.credit.registry import make_estimator
 from rllib_ragen.faults.private_names.of_ray import is_registered_env
@@ -32,6 +32,7 @@ from rllib_ragen.models.tiny.run_model import ensure_run_model, run_model_folder
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
 from rllib_ragen.starpo.attributes import ATTRIBUTES, SECTIONS
 from rllib_ragen.starpo.checks.combinations import check_config
+from rllib_ragen.starpo.checks.games import check_groups_are_drawn_one_by_one
 from rllib_ragen.starpo.checks.lora import check_lora
 from rllib_ragen.starpo.checks.policies import check_policies
 from rllib_ragen.starpo.env_registry import register_text_envs
@@ -291,10 +292,9 @@ class StarPOConfig(FluentSetters):
             # RLlib's copy for evaluation runners, of which there are none.
             return
         run = self.to_run_config()
-        if self._text_env_name() is None:
-            # A user's own environment: its config is its own business.
-            run = run.model_copy(update={"env": EnvSection()})
-        check_config(run)
+        check_config(run, shipped_env=self._text_env_name() is not None)
+        if self.has_several_agents:
+            check_groups_are_drawn_one_by_one(run)
         if self.lr_schedule != "constant" and self.decay_iterations is None:
             raise ConfigError(f"learner.decay_iterations: must be an integer ≥ 1 with lr_schedule={self.lr_schedule}")
         in_game = self.game() is not None

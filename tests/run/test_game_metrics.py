@@ -63,12 +63,12 @@ def test_the_numbers_of_several_policies_become_one() -> None:
 def test_evaluations_are_told_seat_by_seat() -> None:
     row = {"iteration": 3, "split": "val", "greedy": False, "success": 0.5, "num_instances": 4.0, "num_failed": 0.0}
     games = {"win_rate_x_vs_uniform": 0.5, "draw_rate_x_vs_uniform": 0.25, "loss_rate_x_vs_uniform": 0.25}
-    found = Evaluation.from_row(row | games | {"return_x_vs_uniform": 0.25})
+    found = Evaluation.from_row(row | games | {"return_x_vs_uniform": 0.25}, 1.0)
     assert outcome_lines(found) == ["  T = 1, x vs uniform: 50 % won, 25 % drawn, 25 % lost, return +0.25"]
 
 
 def test_splits_share_no_deal_and_seats_meet_the_same_ones() -> None:
-    line_up = GameMatchmaker(StarPOConfig().environment("kuhn_poker"))
+    matchmaker = GameMatchmaker(StarPOConfig().environment("kuhn_poker").policy_plan())
     played: dict[str, list[GameSpec]] = {}
 
     def play(specs: Sequence[EpisodeSpec]) -> list[Trajectory]:
@@ -77,7 +77,7 @@ def test_splits_share_no_deal_and_seats_meet_the_same_ones() -> None:
         return []
 
     for split in ("val", "test"):
-        line_up.evaluate(play, split, 8)
+        matchmaker.evaluate(play, split, 8)
     deals = {split: {spec.env_seed for spec in specs} for split, specs in played.items()}
     assert len(deals["val"]) == len(deals["test"]) == 4 and not deals["val"] & deals["test"]
     seats = ("player_0", "player_1")

@@ -18,7 +18,6 @@ from rllib_ragen.rollout.collect_games import GameSpec
 from rllib_ragen.rollout.scripted_seats import SCRIPT
 from rllib_ragen.rollout.seeds import derived_seed
 from rllib_ragen.rollout.specs import EpisodeSpec, evaluation_specs, training_specs
-from rllib_ragen.rollout.statistics import rollout_statistics
 from rllib_ragen.starpo.matchmaking.league import League, member_ids, score_of
 from rllib_ragen.starpo.matchmaking.single_agent import Matchmaker, Play
 from rllib_ragen.types import Trajectory
@@ -90,27 +89,27 @@ class GameMatchmaker(Matchmaker):
         In a cooperative game, besides, as many of the policies among themselves: what they reach together.
 
         Returns:
-            rollout_statistics and num_instances: of the games against the random player; in a cooperative game of the
-            first seat in those among themselves. Of every seat and opponent: win_rate, draw_rate, loss_rate and
+            evaluation_statistics and num_instances: of the games against the random player; in a cooperative game of
+            the first seat in those among themselves. Of every seat and opponent: win_rate, draw_rate, loss_rate and
             return, as `win_rate_<seat>_vs_<opponent>`; among themselves it is `_vs_itself`. Environments without
-            scripted players: rollout_statistics of the policies among themselves.
+            scripted players: evaluation_statistics of the policies among themselves.
         """
         if self._game is None:
             trajectories = self.own(play(evaluation_specs(split, num_instances)))
-            return rollout_statistics(trajectories) | {"num_instances": float(num_instances)}
+            return self._evaluated(trajectories, num_instances)
         found: dict[str, float] = {}
         if self._cooperative:
             trajectories = play(self._together(split, num_instances))
             found |= seat_statistics(trajectories, self._seats, "_vs_itself")
             first = [trajectory for trajectory in trajectories if trajectory.agent_id == self._seats[0]]
-            found |= rollout_statistics(first) | {"num_instances": float(num_instances)}
+            found |= self._evaluated(first, num_instances)
         best = best_script(self._game)
         for number, opponent in enumerate([_RANDOM] if best is None else [_RANDOM, best]):
             specs = self._against(split, num_instances, opponent, number)
             trajectories = play(specs)
             found |= seat_statistics(trajectories, self._seats, f"_vs_{opponent}")
             if opponent == _RANDOM and not self._cooperative:
-                found |= rollout_statistics(trajectories) | {"num_instances": float(num_instances)}
+                found |= self._evaluated(trajectories, num_instances)
         return found
 
     def _together(self, split: str, num_games: int) -> list[GameSpec]:
