@@ -199,7 +199,7 @@ class OpenSpielGame(TextGame):
         """The game again, with chance of its own: the generator is the game's, and all its states draw from it."""
         return self._load(self._game.get_type().short_name, self._game.get_parameters() | {_SEED: seed})
 
-    def _check_seedable(self, given: Mapping[str, Any], refusal: type[Exception]) -> None:
+    def _check_seedable(self, given: Mapping[str, object], refusal: type[Exception]) -> None:
         """Raises ValueError if the instance's seed cannot decide the chance that is drawn inside OpenSpiel."""
         name = self._game.get_type().short_name
         if _SEED in given:

@@ -53,7 +53,7 @@ def game_settings(name: str) -> list[str]:
     return list(inspect.signature(_GAMES[name]).parameters)
 
 
-def make_game(name: str, **settings: Any) -> TextGame:
+def make_game(name: str, **settings: object) -> TextGame:
     """The game `name`. Raises ValueError for an unknown name or setting."""
     allowed = game_settings(name)
     for key in settings:

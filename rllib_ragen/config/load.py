@@ -37,7 +37,7 @@ _Loader.add_implicit_resolver(
 )
 
 
-def parse_config(*layers: Mapping[str, Any]) -> RunConfig:
+def parse_config(*layers: Mapping[str, object]) -> RunConfig:
     """The config of `layers`, nested mappings of which later ones win key by key; whether keys fit is not checked.
 
     Raises:
@@ -125,7 +125,7 @@ def parse_assignments(assignments: Sequence[str]) -> Tree:
     return tree
 
 
-def nest(key: str, value: Any) -> Tree:
+def nest(key: str, value: object) -> Tree:
     """`("a.b", 1)` → `{"a": {"b": 1}}`."""
     *sections, last = key.split(".")
     tree: Tree = {last: value}

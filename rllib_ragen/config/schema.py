@@ -26,7 +26,7 @@ class Section(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _no_bool_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
+    def _no_bool_for_a_number(cls, value: object, info: ValidationInfo) -> Any:
         """pydantic takes `yes` for 1; a config that says so is a mistake."""
         if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation is not bool:
             raise ValueError("true or false, where something else is wanted")
@@ -275,7 +275,7 @@ class AlarmsSection(Section):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _yaml_off(cls, value: Any) -> Any:
+    def _yaml_off(cls, value: object) -> Any:
         """YAML reads a bare `off` as false."""
         return "off" if value is False else value
 

@@ -108,7 +108,7 @@ def _norms(norms: Mapping[str, float], coefficients: Mapping[str, float]) -> lis
     return [f"{norms['task']:.3g}", *others]
 
 
-def _without_nan(value: Any) -> Any:
+def _without_nan(value: object) -> Any:
     if isinstance(value, Mapping):
         return {key: _without_nan(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):

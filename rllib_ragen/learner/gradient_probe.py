@@ -8,7 +8,6 @@ and left empty, as an optimiser step finds it anyway.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from ray.rllib.core.learner.learner_group import LearnerGroup
@@ -59,7 +58,7 @@ def measure_gradients(
     parts = [[row for group in groups for row in trained[group]] for groups in names]
     shares = _shares(parts, settings)
 
-    def norms(learner: Any) -> tuple[list[Norms], Norms]:
+    def norms(learner: StarPOLearner) -> tuple[list[Norms], Norms]:
         return _norms_on_learner(learner, module_id, parts, shares)
 
     # Norms are of sums over the learners: the same on all of them.

@@ -24,6 +24,7 @@ from rllib_ragen.learner.training_data import OptimizerStep, TokenTrainingData
 from rllib_ragen.learner.update_metrics import StepReport, UpdateReport
 from rllib_ragen.models.gradient_checkpointing import layers_to_recompute
 from rllib_ragen.models.llm_module import VALUE_HEAD, LLMRLModule, TokenOutputs
+from rllib_ragen.models.weight_channel import Sender
 from rllib_ragen.types import FloatArray, TokenRow
 
 POLICY = "policy"
@@ -48,6 +49,8 @@ class StarPOLearner(LearnerHooks):
         self._frozen = FrozenLogProbs()
         self.frozen_in_store: dict[str, Any] = {}
         """By policy that is not trained: where its weights are in the object store (`weights.put`) while they stay."""
+        self.weight_sender: Sender | None = None
+        """End of the channel for weights to the engines; None: they come from the object store."""
         super().build()
 
     def place_modules(self, modules: Any) -> None:
@@ -95,7 +98,7 @@ class StarPOLearner(LearnerHooks):
                 )
 
     def update(
-        self, *, training_data: TokenTrainingData, timesteps: dict[str, Any] | None = None, **kwargs: Any
+        self, *, training_data: TokenTrainingData, timesteps: dict[str, Any] | None = None, **kwargs: object
     ) -> Any:
         """Makes the planned optimiser steps and returns reduced metrics by module id.
 
@@ -146,7 +149,7 @@ class StarPOLearner(LearnerHooks):
                 found[i] = scores
         return found
 
-    def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def get_state(self, *args: object, **kwargs: object) -> dict[str, Any]:
         """As Learner.get_state, with how many steps in a row have been skipped."""
         state: dict[str, Any] = super().get_state(*args, **kwargs)
         return {**state, "skipped_in_a_row": dict(self._skipped_in_a_row)}
@@ -185,7 +188,7 @@ class StarPOLearner(LearnerHooks):
                     own[name].copy_(tensor)
 
     def compute_loss_for_module(
-        self, *, module_id: str, config: Any, batch: MicroBatch, fwd_out: TokenOutputs
+        self, *, module_id: str, config: object, batch: MicroBatch, fwd_out: TokenOutputs
     ) -> Objective:
         """The objective of one micro-batch; override it for another loss."""
         return objective(fwd_out, batch, self.settings)

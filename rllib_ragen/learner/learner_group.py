@@ -19,7 +19,7 @@ class StarPOLearnerGroup(LearnerGroup):
         components: Components = None,
         *,
         not_components: Components = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> dict[str, Any]:
         """The first learner's state, whole weights and moments."""
         is_asked, own, but = chosen_parts(self, COMPONENT_LEARNER, components, not_components)

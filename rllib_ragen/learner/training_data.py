@@ -71,7 +71,7 @@ class TokenTrainingData(TrainingData):
         if not any(total.tokens for step in self.steps for total in step.totals.values()):
             raise ValueError("an update needs at least one trained token")
 
-    def shard(self, num_shards: int, *args: Any, **kwargs: Any) -> list[tuple[TokenTrainingData, dict[str, Any]]]:
+    def shard(self, num_shards: int, *args: object, **kwargs: object) -> list[tuple[TokenTrainingData, dict[str, Any]]]:
         """One share per learner, and no further arguments for its `update`."""
         shares: list[list[OptimizerStep]] = [[] for _ in range(num_shards)]
         for step in self.steps:

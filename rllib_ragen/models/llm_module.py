@@ -148,7 +148,7 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
             outputs["values"] = self.value_head(hidden)
         return outputs
 
-    def lm(self, **inputs: Any) -> Any:
+    def lm(self, **inputs: object) -> Any:
         """The transformers model's own forward pass, in the learner's types."""
         with self.autocast(self.llm.device):
             return self.llm(**inputs)
@@ -176,7 +176,7 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         *,
         not_components: str | Collection[str] | None = None,
         inference_only: bool = False,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> WeightState:
         """Weights by name, tied ones once; copies. With adapters: theirs and the critic's, as only they are trained.
 

@@ -49,7 +49,7 @@ class WeightChannel:
         RuntimeError: a member did not come, or is gone.
     """
 
-    def __init__(self, meeting: Rendezvous, rank: int, store: Any, host: str, device: torch.device) -> None:
+    def __init__(self, meeting: Rendezvous, rank: int, store: object, host: str, device: torch.device) -> None:
         """`host` is this member's own address; `device` holds the tensors."""
         self._device = device if meeting.backend == "nccl" else torch.device("cpu")
         prefixed = c10d.PrefixStore("weights", store)

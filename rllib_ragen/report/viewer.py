@@ -26,7 +26,7 @@ def viewer_data(runs: Sequence[Run], max_trajectories: int) -> list[dict[str, An
     return [_of_run(run, max_trajectories) for run in runs]
 
 
-def to_script_json(data: Any) -> str:
+def to_script_json(data: object) -> str:
     """JSON that may stand in a `<script>` element whatever it holds: nothing in it can end the element."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

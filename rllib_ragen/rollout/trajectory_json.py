@@ -47,5 +47,5 @@ def from_json(record: dict[str, Any]) -> Trajectory:
     return Trajectory(turns=turns, stop_reason=StopReason(record["stop_reason"]), **plain)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     return value.item() if isinstance(value, np.generic) else value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ragen_envs.games.baselines import BEST, settings_key, shipped_matches
 from ragen_envs.games.registry import make_game
@@ -25,7 +24,7 @@ class GameScale:
     """A cooperative game."""
 
 
-def game_scale(game: str, settings: Mapping[str, Any]) -> GameScale | None:
+def game_scale(game: str, settings: Mapping[str, object]) -> GameScale | None:
     """The scale of a game, if it ships for these settings."""
     matches = shipped_matches().get(settings_key(game, dict(settings)))
     if matches is None:

@@ -29,7 +29,7 @@ class TensorBoardLog:
         self._writer = SummaryWriter(str(folder), purge_step=purge_step)
         self._draws = find_spec("matplotlib") is not None
 
-    def curves(self, iteration: int, values: Mapping[str, Any]) -> None:
+    def curves(self, iteration: int, values: Mapping[str, object]) -> None:
         """Those of `values`, by tag, that are numbers."""
         for tag, value in values.items():
             if isinstance(value, (int, float)):

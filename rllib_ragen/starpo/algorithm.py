@@ -307,7 +307,7 @@ class StarPO(RLlibBase):
         """Writes the main policy's adapters as a folder that peft loads. Raises ValueError if there are none."""
         return export_adapter(self.learner_group, self._matchmaker.main, self.config, Path(export_dir))
 
-    def restore_env_runners(self, env_runner_group: Any) -> list[int]:
+    def restore_env_runners(self, env_runner_group: object) -> list[int]:
         """Takes restarted runners back into service, with current weights."""
         return self._rollouts.restore()
 

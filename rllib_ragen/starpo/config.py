@@ -70,7 +70,7 @@ class StarPOConfig(FluentSetters):
     means the same from YAML, the command line, Python and a Tune search space.
     """
 
-    def __init__(self, algo_class: Any = None) -> None:
+    def __init__(self, algo_class: object = None) -> None:
         from rllib_ragen.rollout.env_runner import LLMEnvRunner
 
         super().__init__(algo_class=algo_class or resolve_name(_ALGORITHM))
@@ -98,7 +98,9 @@ class StarPOConfig(FluentSetters):
 
     # --- fluent setters ---------------------------------------------------------------------------------------------
 
-    def environment(self, env: Any = NotProvided, *, env_config: Any = NotProvided, **kwargs: Any) -> StarPOConfig:
+    def environment(
+        self, env: object = NotProvided, *, env_config: object = NotProvided, **kwargs: object
+    ) -> StarPOConfig:
         """The task.
 
         Args:
@@ -127,7 +129,7 @@ class StarPOConfig(FluentSetters):
         keys = {attribute: f"{section}.{key}" for attribute, (section, key) in ATTRIBUTES.items()}
         return self._set(**{attribute: said[key] for attribute, key in keys.items() if key in said})
 
-    def update_from_dict(self, config_dict: Mapping[str, Any]) -> StarPOConfig:
+    def update_from_dict(self, config_dict: Mapping[str, object]) -> StarPOConfig:
         """As AlgorithmConfig's, but unknown keys are refused.
 
         Raises:
@@ -351,7 +353,12 @@ class StarPOConfig(FluentSetters):
         return StarPOLearner
 
     def build_learner_group(
-        self, *, env: Any = None, spaces: Any = None, rl_module_spec: Any = None, placement_group: Any = None
+        self,
+        *,
+        env: object = None,
+        spaces: object = None,
+        rl_module_spec: object = None,
+        placement_group: object = None,
     ) -> Any:
         """As AlgorithmConfig's; the group knows of weights that are shared out."""
         from rllib_ragen.learner.learner_group import StarPOLearnerGroup
@@ -359,7 +366,9 @@ class StarPOConfig(FluentSetters):
         spec = rl_module_spec or self.get_multi_rl_module_spec(env=env, spaces=spaces)
         return StarPOLearnerGroup(config=self.copy(), module_spec=spec, placement_group=placement_group)
 
-    def build_learner_connector(self, input_observation_space: Any, input_action_space: Any, device: Any = None) -> Any:
+    def build_learner_connector(
+        self, input_observation_space: object, input_action_space: object, device: object = None
+    ) -> Any:
         """An empty pipeline: rows arrive finished."""
         from ray.rllib.connectors.learner import LearnerConnectorPipeline
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ray.rllib.core.learner.learner_group import LearnerGroup
 
+from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.learner.learner_calls import at_work, on_first_learner
 from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.weight_arrays import WeightState
@@ -32,7 +33,7 @@ def export_policy(learners: LearnerGroup, module_id: str, source: Path, folder: 
         folder: is made.
     """
 
-    def sampled_with(learner: Any) -> WeightState:
+    def sampled_with(learner: StarPOLearner) -> WeightState:
         state: WeightState = learner.module[module_id].unwrapped().get_state(inference_only=True)
         return state
 

@@ -22,7 +22,7 @@ class RLlibBase(AlgorithmWithoutEvaluators):
     def evaluate_split(self, split: str, num_instances: int, greedy: bool) -> dict[str, float]:
         """Plays instances of a split."""
 
-    def evaluate(self, parallel_train_future: Any = None) -> dict[str, Any]:
+    def evaluate(self, parallel_train_future: object = None) -> dict[str, Any]:
         """`evaluation_duration` validation instances, greedy and at the training temperature."""
         config = self.config
         kwargs = {"algorithm": self, "metrics_logger": self.metrics}
@@ -35,7 +35,7 @@ class RLlibBase(AlgorithmWithoutEvaluators):
         make_callback("on_evaluate_end", self.callbacks, config.callbacks_on_evaluate_end, kwargs=kwargs)
         return results
 
-    def save_to_path(self, path: str | Path | None = None, **kwargs: Any) -> str:
+    def save_to_path(self, path: str | Path | None = None, **kwargs: object) -> str:
         """RLlib's newer name for `save`."""
         if path is None:
             raise ValueError("save_to_path: say where to")
@@ -43,7 +43,7 @@ class RLlibBase(AlgorithmWithoutEvaluators):
         self.save_checkpoint(str(path))
         return str(path)
 
-    def restore_from_path(self, path: str | Path, *args: Any, **kwargs: Any) -> None:
+    def restore_from_path(self, path: str | Path, *args: object, **kwargs: object) -> None:
         """RLlib's newer name for `restore`."""
         self.load_checkpoint(str(path))
 

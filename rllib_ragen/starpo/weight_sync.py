@@ -21,6 +21,7 @@ from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
 from rllib_ragen.faults.exit_codes import NotFinite
 from rllib_ragen.faults.private_names.of_ray import actor_manager
 from rllib_ragen.faults.watchdog import waiting
+from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.learner.learner_calls import on_every_learner, on_first_learner
 from rllib_ragen.models.fsdp import gathered
 from rllib_ragen.models.weight_arrays import WeightState, to_array
@@ -96,7 +97,7 @@ def send(
     return restart_late(runners, runner_ids, results, timeout_s)
 
 
-def _not_finite(learner: Any) -> str:
+def _not_finite(learner: StarPOLearner) -> str:
     """Name of the first of its weights that is not finite, or empty. Of sharded weights, its own share is looked at."""
     for module_id in sorted(learner.module.keys()):
         for name, parameter in learner.module[module_id].unwrapped().named_parameters():
@@ -106,19 +107,19 @@ def _not_finite(learner: Any) -> str:
     return ""
 
 
-def _weights(learner: Any) -> dict[str, WeightState]:
+def _weights(learner: StarPOLearner) -> dict[str, WeightState]:
     """By policy."""
     return {module_id: _weights_of(learner, module_id) for module_id in sorted(learner.module.keys())}
 
 
-def _weights_of(learner: Any, module_id: str) -> WeightState:
+def _weights_of(learner: StarPOLearner, module_id: str) -> WeightState:
     """Arrays that share memory with the weights; of a plain model, or the adapters alone."""
     whole = learner.config.weight_transfer != "adapters"
     tensors = learner.module[module_id].unwrapped().tensors(inference_only=whole)
     return {name: to_array(tensor) for name, tensor in gathered(tensors)}
 
 
-def _put(learner: Any) -> dict[str, Any]:
+def _put(learner: StarPOLearner) -> dict[str, Any]:
     refs = {}
     for module_id in sorted(learner.module.keys()):
         kept = learner.frozen_in_store.get(module_id)

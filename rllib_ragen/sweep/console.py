@@ -25,7 +25,9 @@ class SweepLines(Callback):
         )
         print(f"{_who(trial)}  begins  {told}", flush=True)
 
-    def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: dict[str, Any], **info: Any) -> None:
+    def on_trial_result(
+        self, iteration: int, trials: object, trial: object, result: dict[str, Any], **info: object
+    ) -> None:
         """A validation, or the end."""
         told = "  ".join(f"{name} {result.get(name, math.nan):.3g}" for name in self._objectives)
         end = f"  stopped: {result['stopped']}" if result.get("stopped") else "  done" if result.get("finished") else ""

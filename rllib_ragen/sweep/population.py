@@ -76,7 +76,7 @@ class MemberNotes(Callback):
         """A member is done."""
         self._tell(trial, str(trial.last_result.get("stopped", "")), "")
 
-    def on_trial_error(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+    def on_trial_error(self, iteration: int, trials: object, trial: object, **info: object) -> None:
         """A member has failed for good."""
         self._tell(trial, "", "crashed; see its log")
 

@@ -73,11 +73,11 @@ def _figures(spec: SweepSpec, study: SweepStudy, folder: Path) -> list[tuple[str
     return found
 
 
-def _told(value: Any) -> str:
+def _told(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _drawn(plot: Callable[[], Any]) -> str:
+def _drawn(plot: Callable[[], object]) -> str:
     return _svg(plot())
 
 

@@ -37,7 +37,9 @@ class StudySearch(Searcher):
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_study": None}
 
-    def set_search_properties(self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any) -> bool:
+    def set_search_properties(
+        self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: object
+    ) -> bool:
         """Takes nothing: the study has its own space."""
         return True
 

@@ -83,7 +83,7 @@ class SweepSpec(Section):
         """Configurations that will be tried."""
         return min(self.trials, len(self.combinations())) if self.sampler == "grid" else self.trials
 
-    def config(self, values: Mapping[str, Any], seed: int) -> RunConfig:
+    def config(self, values: Mapping[str, object], seed: int) -> RunConfig:
         """The config of one run.
 
         Args:
@@ -99,7 +99,7 @@ class SweepSpec(Section):
         return build_config(preset(env), settings, {"seed": seed})
 
 
-def read_sweep(tree: Mapping[str, Any], *, smoke: bool = False) -> SweepSpec:
+def read_sweep(tree: Mapping[str, object], *, smoke: bool = False) -> SweepSpec:
     """The checked sweep.
 
     Raises:
@@ -180,5 +180,5 @@ def check_population(spec: SweepSpec) -> None:
         )
 
 
-def _told(values: Mapping[str, Any]) -> str:
+def _told(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items())

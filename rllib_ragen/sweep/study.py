@@ -95,7 +95,7 @@ class SweepStudy:
         pairs = [(trial, seed) for trial in running for seed in self._spec.seeds]
         return [(trial.number, seed) for trial, seed in pairs if f"result:{seed}" not in trial.user_attrs]
 
-    def tell(self, number: int, seed: int, result: Result, ended_with: Mapping[str, Any] | None = None) -> None:
+    def tell(self, number: int, seed: int, result: Result, ended_with: Mapping[str, object] | None = None) -> None:
         """One run is over; the configuration is, when all of its runs are. Telling twice changes nothing.
 
         ended_with: values that the run had at last, where they are not those that it was asked with.
@@ -130,7 +130,7 @@ class SweepStudy:
         else:
             self.study.tell(number, values)
 
-    def _note(self, number: int, name: str, value: Any) -> None:
+    def _note(self, number: int, name: str, value: object) -> None:
         note(self.study, number, name, value)
 
     def finished(self) -> list[FrozenTrial]:

@@ -51,7 +51,7 @@ def play_trial(assignment: dict[str, Any]) -> None:
     tune.report(json.loads((path / RESULT_FILE).read_text()))
 
 
-def run_config(sweep: Path, values: Mapping[str, Any], seed: int, path: Path) -> RunConfig:
+def run_config(sweep: Path, values: Mapping[str, object], seed: int, path: Path) -> RunConfig:
     """The config of a run of the sweep whose folder is `path`."""
     config = load_spec(sweep).config(values, seed)
     config.results_dir, config.name = path.parent, path.name

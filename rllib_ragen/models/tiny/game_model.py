@@ -20,7 +20,6 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -45,7 +44,7 @@ _FIRST_SEED = 1_000_000_000
 """Far from the seeds of training and evaluation, for the games that have many instances."""
 
 
-def game_model_folder(name: str, game: Mapping[str, Any], limits: GameLimits) -> Path:
+def game_model_folder(name: str, game: Mapping[str, object], limits: GameLimits) -> Path:
     """Where the model of game `name` with these settings is: in the package, or kept; it need not be there yet."""
     told = {key: value for key, value in asdict(limits).items() if key in ("think", "list_actions")}
     key = json.dumps([RECIPE_VERSION, name, dict(game), told, num_games_of(name)], sort_keys=True)
@@ -59,7 +58,7 @@ def num_games_of(name: str) -> int:
     return _NUM_GAMES.get(name, _FEW_GAMES)
 
 
-def ensure_game_model(name: str, game: Mapping[str, Any], limits: GameLimits) -> Path:
+def ensure_game_model(name: str, game: Mapping[str, object], limits: GameLimits) -> Path:
     """The model's folder, made now unless it is there.
 
     Raises:
@@ -82,7 +81,7 @@ def ensure_game_model(name: str, game: Mapping[str, Any], limits: GameLimits) ->
     return folder
 
 
-def make(out: Path, name: str, game: Mapping[str, Any], limits: GameLimits, num_games: int | None = None) -> None:
+def make(out: Path, name: str, game: Mapping[str, object], limits: GameLimits, num_games: int | None = None) -> None:
     """Makes tokenizer and model and saves them as a plain transformers folder, with made.json beside them.
 
     Args:

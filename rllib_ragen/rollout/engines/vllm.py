@@ -319,7 +319,7 @@ def _sampling_params(sampling: Sampling, room: int) -> SamplingParams:
     )
 
 
-def _weight_spec(config: Any) -> WeightSpec:
+def _weight_spec(config: object) -> WeightSpec:
     """Names and shapes of the model's weights, without making it."""
     from transformers import AutoModelForCausalLM
 

@@ -20,7 +20,7 @@ _SECTIONS = ("env", "multi_agent", "model", "rollout", "vllm", "credit", "learne
 _DECAY = "learner.decay_iterations"
 
 
-def write_manifest(folder: Path, facts: Mapping[str, Any]) -> None:
+def write_manifest(folder: Path, facts: Mapping[str, object]) -> None:
     """Writes `facts`, and the checksum of all of them."""
     stated = {"format": _FORMAT, **facts}
     text = json.dumps({**stated, _SEAL: _seal(stated)}, indent=2)
@@ -49,7 +49,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return facts
 
 
-def config_differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def config_differences(saved: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
     """Keys that two configs (as JSON) set differently, with both values; where results go is not compared.
 
     `learner.decay_iterations` is compared only where both say it: else it is the run's length.
@@ -65,11 +65,11 @@ def config_differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list
     ]
 
 
-def _comparable(config: Mapping[str, Any]) -> dict[str, Any]:
+def _comparable(config: Mapping[str, object]) -> dict[str, Any]:
     flat = flatten(config)
     short = {gym_id(name): name for name in env_names()}
     return {**flat, "env.name": short.get(flat.get("env.name", ""), flat.get("env.name"))}
 
 
-def _seal(facts: Mapping[str, Any]) -> str:
+def _seal(facts: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -37,11 +37,11 @@ def policies_of(section: MultiAgentSection, seats: Sequence[str]) -> tuple[list[
     return [DEFAULT_MODULE_ID], [DEFAULT_MODULE_ID], _learner
 
 
-def _own_role(agent_id: str, episode: Any, **kwargs: Any) -> str:
+def _own_role(agent_id: str, episode: object, **kwargs: object) -> str:
     return agent_id
 
 
-def _learner(agent_id: str, episode: Any, **kwargs: Any) -> str:
+def _learner(agent_id: str, episode: object, **kwargs: object) -> str:
     return str(DEFAULT_MODULE_ID)
 
 
