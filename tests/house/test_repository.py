@@ -22,6 +22,7 @@ from rllib_ragen.run import __main__ as run
 from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.sweep.__main__ import parse as parse_sweep
 from rllib_ragen.tournament import __main__ as tournament
+from tests.patience import PATIENCE_S
 
 TOP = Path(__file__).parents[2]
 PACKAGES = ("envs", "rllib_ragen")
@@ -132,7 +133,9 @@ def test_python_in_the_pages_runs(page: Path, tmp_path: Path) -> None:
     """A page's python blocks are one program, from top to bottom. What only shows is fenced as `py`."""
     program = tmp_path / "page.py"
     program.write_text("\n".join(blocks(page, "python")), encoding="utf-8")
-    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, cwd=tmp_path, timeout=300)
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, cwd=tmp_path, timeout=PATIENCE_S
+    )
     assert done.returncode == 0, done.stderr
 
 
