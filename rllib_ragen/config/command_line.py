@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from pydantic.fields import FieldInfo
 
@@ -94,7 +94,7 @@ def read_layers(options: argparse.Namespace) -> tuple[Tree, Tree]:
     Raises:
         ConfigError: a `--set` that cannot be read.
     """
-    given: dict[str, Any] = {key: getattr(options, key, None) for key in FLAGS.values()}
+    given: Tree = {key: getattr(options, key, None) for key in FLAGS.values()}
     flags = merge(*(nest(key, value) for key, value in given.items() if value is not None))
     return flags, parse_assignments(options.assignments)
 

@@ -10,13 +10,14 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError, nearest
 from rllib_ragen.config.messages import sentence
 from rllib_ragen.config.presets import algorithm_file, algorithm_names, env_file, game_defaults
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name, task_name
 
-Tree = dict[str, Any]
+Tree = Tree
 
 
 class _Loader(yaml.SafeLoader):

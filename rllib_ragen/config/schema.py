@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from ragen_envs.games.limits import GameLimits
 from ragen_envs.text import PromptStyle, TextLimits
+from ragen_envs.tree import Tree
 from rllib_ragen.config.task_names import shipped_game_name
 
 EMBEDDED_MODEL = "tiny"
@@ -37,7 +38,7 @@ class EnvSection(Section):
     """Which task, and how it is told."""
 
     name: str = Field("sokoban", description="environment's name, Gymnasium id, or import path my_pkg.worlds:MyWorld")
-    task: dict[str, Any] = Field(default_factory=dict, description="settings of the task environment")
+    task: Tree = Field(default_factory=dict, description="settings of the task environment")
     max_turns: int = Field(5, ge=1, description="turns an episode may take; in a game, replies of each seat")
     max_actions_per_turn: int = Field(5, ge=1, description="actions of one reply that are run")
     max_actions: int = Field(10, ge=1, description="actions an episode may take")

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ragen_envs.tree import Tree
+
 TERMS = ("task", "entropy", "kl")
 """The loss's terms: the clipped surrogate, the mean entropy, the mean divergence from the reference."""
 NUM_BUCKETS = 6
@@ -49,7 +51,7 @@ class Gradients:
     coefficients: dict[str, float]
     """What each term counts in the loss."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Tree:
         """Everything, with norms per trajectory and per trained token added, and null for NaN."""
         tree = asdict(self)
         for bucket in tree["buckets"]:

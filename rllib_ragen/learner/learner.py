@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ragen_envs.tree import Tree
 from rllib_ragen.faults.private_names.of_rllib_learner import LearnerHooks
 from rllib_ragen.learner.distributed import broadcast_weights, clip_gradients, missing_passes, sum_gradients
 from rllib_ragen.learner.frozen_logprobs import FrozenLogProbs, frozen_copy, frozen_logprobs, known, score_rows
@@ -47,7 +48,7 @@ class StarPOLearner(LearnerHooks):
         self.references: dict[str, LLMRLModule] = {}
         """Reference policies (initial models) by the policy that is held to them."""
         self._frozen = FrozenLogProbs()
-        self.frozen_in_store: dict[str, Any] = {}
+        self.frozen_in_store: Tree = {}
         """By policy that is not trained: where its weights are in the object store (`weights.put`) while they stay."""
         self.weight_sender: Sender | None = None
         """End of the channel for weights to the engines; None: they come from the object store."""
@@ -97,9 +98,7 @@ class StarPOLearner(LearnerHooks):
                     params=parameters[name],
                 )
 
-    def update(
-        self, *, training_data: TokenTrainingData, timesteps: dict[str, Any] | None = None, **kwargs: object
-    ) -> Any:
+    def update(self, *, training_data: TokenTrainingData, timesteps: Tree | None = None, **kwargs: object) -> Any:
         """Makes the planned optimiser steps and returns reduced metrics by module id.
 
         Replaces RLlib's timestep-oriented batching, minibatching and update as a whole; its hooks before and after the
@@ -149,17 +148,17 @@ class StarPOLearner(LearnerHooks):
                 found[i] = scores
         return found
 
-    def get_state(self, *args: object, **kwargs: object) -> dict[str, Any]:
+    def get_state(self, *args: object, **kwargs: object) -> Tree:
         """As Learner.get_state, with how many steps in a row have been skipped."""
-        state: dict[str, Any] = super().get_state(*args, **kwargs)
+        state: Tree = super().get_state(*args, **kwargs)
         return {**state, "skipped_in_a_row": dict(self._skipped_in_a_row)}
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: Tree) -> None:
         """As Learner.set_state."""
         self.frozen_in_store.clear()
         super().set_state(state)
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: Tree) -> None:
         """Takes a checkpoint's weights, moments and counters, whether it is older or newer than this learner.
 
         Raises:
@@ -269,14 +268,14 @@ class StarPOLearner(LearnerHooks):
         module: LLMRLModule = self.module[module_id].unwrapped()
         return module
 
-    def optimizer_states(self) -> dict[str, Any]:
+    def optimizer_states(self) -> Tree:
         """Copies moments by optimiser and parameter name, of sharded weights whole ones."""
         return {
             name: {"module_id": module_id, "state": optimizer_state(optimizer, self.module[module_id])}
             for name, module_id, optimizer in self.named_optimizers
         }
 
-    def set_optimizer_states(self, states: dict[str, Any]) -> None:
+    def set_optimizer_states(self, states: Tree) -> None:
         """Takes over what `optimizer_states` gave."""
         for name, module_id, optimizer in self.named_optimizers:
             # A run that has not stepped yet has no moments.

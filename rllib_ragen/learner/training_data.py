@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from ray.rllib.core.learner.training_data import TrainingData
 
+from ragen_envs.tree import Tree
 from rllib_ragen.types import TokenRow
 
 
@@ -71,7 +71,7 @@ class TokenTrainingData(TrainingData):
         if not any(total.tokens for step in self.steps for total in step.totals.values()):
             raise ValueError("an update needs at least one trained token")
 
-    def shard(self, num_shards: int, *args: object, **kwargs: object) -> list[tuple[TokenTrainingData, dict[str, Any]]]:
+    def shard(self, num_shards: int, *args: object, **kwargs: object) -> list[tuple[TokenTrainingData, Tree]]:
         """One share per learner, and no further arguments for its `update`."""
         shares: list[list[OptimizerStep]] = [[] for _ in range(num_shards)]
         for step in self.steps:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from jinja2 import TemplateError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
@@ -34,7 +35,7 @@ class ChatFormat:
         *,
         reply_prefix: str = "",
         extra_stop_ids: Sequence[int] = (),
-        template_kwargs: Mapping[str, object] | None = None,
+        template_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         """Reads the template's habits off a stand-in conversation.
 
@@ -67,7 +68,7 @@ class ChatFormat:
         self._next = lru_cache(_CACHE)(self._encode_next)
 
     @classmethod
-    def from_folder(cls, path: str | Path, *, reply_prefix: str = "", **template_kwargs: object) -> ChatFormat:
+    def from_folder(cls, path: str | Path, *, reply_prefix: str = "", **template_kwargs: Any) -> ChatFormat:
         """The format of a model folder, with the stop tokens of its generation_config.json.
 
         Raises:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import torch
 import torch.distributed
 
+from ragen_envs.tree import Tree
 from rllib_ragen.faults.private_names.of_torch import gloo_group, nccl_group
 
 c10d: Any = torch.distributed
@@ -37,7 +38,7 @@ class Rendezvous:
     timeout_s: float
     """Longest wait for a member, at the meeting and in each transfer."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Tree:
         """Plain values, for other processes."""
         return asdict(self)
 

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ragen_envs.tree import Tree
 from rllib_ragen.diagnostics.metrics import heading_of
 from rllib_ragen.run.trajectory_sample import sample_records
 from rllib_ragen.types import FloatArray, Trajectory
 
-Row = dict[str, Any]
+Row = Tree
 
 
 class RunLog:

@@ -16,6 +16,7 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
 from ragen_envs.games.registry import make_game
 from ragen_envs.spaces import AnyText
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten
 from rllib_ragen.config.messages import sentence
@@ -153,13 +154,13 @@ class StarPOConfig(FluentSetters):
 
     # --- what users registered, on its way to other processes -----------------------------------------------------
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Tree:
         """As AlgorithmConfig's, and what its names mean that were registered in Python: for Tune's trials."""
-        found: dict[str, Any] = super().to_dict()
+        found: Tree = super().to_dict()
         found.pop(_REGISTERED, None)
         return {**found, _REGISTERED: sent} if (sent := self._registered()) else found
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Tree:
         return {**vars(self), _REGISTERED: self._registered()}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -198,7 +199,7 @@ class StarPOConfig(FluentSetters):
         Raises:
             ConfigError: a value out of range, or an unknown key of `env_config`.
         """
-        tree: dict[str, Any] = {section: {} for section in SECTIONS}
+        tree: Tree = {section: {} for section in SECTIONS}
         for attribute, (section, key) in ATTRIBUTES.items():
             tree[section][key] = getattr(self, attribute)
         tree["env"] = self._env_tree()
@@ -300,7 +301,7 @@ class StarPOConfig(FluentSetters):
             on_gpu=self.num_gpus_per_env_runner > 0,
         )
 
-    def resolved_env_config(self) -> dict[str, Any]:
+    def resolved_env_config(self) -> Tree:
         """`env_config` as environments get it, with prompt_style `auto` decided."""
         if self._text_env_name() is None:
             return dict(self.env_config)
@@ -402,7 +403,7 @@ class StarPOConfig(FluentSetters):
             input_observation_space=input_observation_space, input_action_space=input_action_space, connectors=[]
         )
 
-    def _env_tree(self) -> dict[str, Any]:
+    def _env_tree(self) -> Tree:
         name, given = self._text_env_name(), dict(self.env_config)
         if name is None:
             return {"name": str(self.env), "task": given}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ragen_envs.tree import Tree
 from rllib_ragen.types import Trajectory
 
 
@@ -26,7 +27,7 @@ class Counters:
     """Running means of the information diagnostics."""
     estimator: dict[str, float] = field(default_factory=dict)
     """What the estimator remembers."""
-    matchmaker: dict[str, Any] = field(default_factory=dict)
+    matchmaker: Tree = field(default_factory=dict)
     """What the matchmaker remembers: the league."""
 
     def count(self, trajectories: Sequence[Trajectory]) -> dict[str, float]:

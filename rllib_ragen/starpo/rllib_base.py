@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from pathlib import Path
-from typing import Any
 
 from ray.rllib.callbacks.utils import make_callback
 
+from ragen_envs.tree import Tree
 from rllib_ragen.faults.private_names.of_ray import actor_manager
 from rllib_ragen.faults.private_names.of_rllib import AlgorithmWithoutEvaluators
 
@@ -22,7 +22,7 @@ class RLlibBase(AlgorithmWithoutEvaluators):
     def evaluate_split(self, split: str, num_instances: int, greedy: bool) -> dict[str, float]:
         """Plays instances of a split."""
 
-    def evaluate(self, parallel_train_future: object = None) -> dict[str, Any]:
+    def evaluate(self, parallel_train_future: object = None) -> Tree:
         """`evaluation_duration` validation instances, greedy and at the training temperature."""
         config = self.config
         kwargs = {"algorithm": self, "metrics_logger": self.metrics}

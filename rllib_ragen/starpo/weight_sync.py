@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import ray
 import torch
@@ -18,6 +17,7 @@ from ray.rllib.core.learner.learner_group import LearnerGroup
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
 
+from ragen_envs.tree import Tree
 from rllib_ragen.faults.exit_codes import NotFinite
 from rllib_ragen.faults.private_names.of_ray import actor_manager
 from rllib_ragen.faults.watchdog import waiting
@@ -34,7 +34,7 @@ class WeightSnapshot:
     """One policy version in the object store, for runners that come back later: the learner may be busy then."""
 
     version: int
-    weights: dict[str, Any] | None
+    weights: Tree | None
     """ObjectRef by policy; None where there is no remote runner, or they got the weights by `broadcast`."""
     failures: RunnerFailures = field(default_factory=RunnerFailures)
     """Runners that did not take it."""
@@ -77,9 +77,9 @@ def sync_weights(
     return replace(snapshot, failures=failures)
 
 
-def put(learners: LearnerGroup) -> dict[str, Any]:
+def put(learners: LearnerGroup) -> Tree:
     """Where the weights of each policy are in the object store. Of one that has not changed it is where it was."""
-    refs: dict[str, Any] = on_first_learner(learners, _put, "a copy of the weights")
+    refs: Tree = on_first_learner(learners, _put, "a copy of the weights")
     return refs
 
 
@@ -119,7 +119,7 @@ def _weights_of(learner: StarPOLearner, module_id: str) -> WeightState:
     return {name: to_array(tensor) for name, tensor in gathered(tensors)}
 
 
-def _put(learner: StarPOLearner) -> dict[str, Any]:
+def _put(learner: StarPOLearner) -> Tree:
     refs = {}
     for module_id in sorted(learner.module.keys()):
         kept = learner.frozen_in_store.get(module_id)

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import yaml
 from optuna.distributions import CategoricalDistribution
@@ -42,8 +42,8 @@ class SweepSpec(Section):
 
     name: str = Field(pattern=r"^\w[\w.-]*$", description="study's and folder's name")
     question: str = Field("", description="what the sweep is to answer, for people")
-    base: dict[str, Any] = Field(default_factory=dict, description="config of every run, over its environment's preset")
-    space: dict[str, Any] = Field(default_factory=dict, description="what varies: key → choice, uniform, …")
+    base: Tree = Field(default_factory=dict, description="config of every run, over its environment's preset")
+    space: Tree = Field(default_factory=dict, description="what varies: key → choice, uniform, …")
     sampler: Literal["tpe", "random", "grid", "cmaes"] = Field("tpe", description="who chooses")
     scheduler: Literal["none", "asha", "median", "pbt", "pb2"] = Field(
         "none", description="who stops hopeless runs early, or (pbt, pb2) lets them go on from the best ones' weights"
@@ -62,7 +62,7 @@ class SweepSpec(Section):
         """The space. Raises ConfigError if it makes no sense."""
         return read_space(self.space, known_keys(RunConfig().model_dump(mode="json")))
 
-    def combinations(self) -> list[dict[str, Any]]:
+    def combinations(self) -> list[Tree]:
         """Every choice, or both ends, of every dimension with those of every other: a grid, if all are choices."""
         dimensions = self.dimensions()
         everything = itertools.product(*(dimension.samples() for dimension in dimensions.values()))

@@ -20,11 +20,12 @@ import optuna
 from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.faults.private_names.of_optuna import note
 from rllib_ragen.sweep.spec import MINIMISED, SweepSpec
 
-Result = dict[str, Any]
+Result = Tree
 """objectives by name, `iteration`, `stopped` ("" or why before its end), `error` ("" or what)."""
 _SPACE = "space"
 _ENDED_WITH = "ended_with"
@@ -142,14 +143,14 @@ class SweepStudy:
         return list(self.study.best_trials) if self.finished() else []
 
 
-def values_of(trial: FrozenTrial) -> dict[str, Any]:
+def values_of(trial: FrozenTrial) -> Tree:
     """What a configuration is: what was asked for, of a population's member what it ended with."""
     return {**trial.params, **trial.user_attrs.get(_ENDED_WITH, {})}
 
 
 def result_of(row: Mapping[str, Any], spec: SweepSpec, stopped: str = "", error: str = "") -> Result:
     """A run's result from what it last reported."""
-    objectives: dict[str, Any] = {name: float(row.get(name, math.nan)) for name in spec.objectives}
+    objectives: Tree = {name: float(row.get(name, math.nan)) for name in spec.objectives}
     return {**objectives, "iteration": int(row.get("iteration", 0)), "stopped": stopped, "error": error}
 
 

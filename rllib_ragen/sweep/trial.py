@@ -6,8 +6,9 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.load import read_yaml
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.run.folder import RunFolder, SavedState, is_run_folder
@@ -29,7 +30,7 @@ def run_folder_of(sweep: Path, number: int, seed: int) -> Path:
     return sweep / "runs" / f"trial_{number:04}_seed{seed}"
 
 
-def play_trial(assignment: dict[str, Any]) -> None:
+def play_trial(assignment: Tree) -> None:
     """The Tune trainable. `assignment` is StudySearch.suggest's: {sweep, number, seed, values}.
 
     Reports after every validation: the objectives, `iteration`, and at the end `finished` and `stopped`. A run that is
@@ -61,7 +62,7 @@ def run_config(sweep: Path, values: Mapping[str, object], seed: int, path: Path)
     return config
 
 
-def finish(path: Path, result: dict[str, Any]) -> None:
+def finish(path: Path, result: Tree) -> None:
     """Marks the run in `path` as over, at once or not at all."""
     partial = (path / RESULT_FILE).with_suffix(".part")
     partial.write_text(json.dumps(result))
@@ -73,7 +74,7 @@ def train(
     start: SavedState | None,
     on_evaluation: OnEvaluation | None = None,
     on_save: OnSave | None = None,
-) -> dict[str, Any]:
+) -> Tree:
     """Trains from `start` in the run folder that the config names; the last validation, and why it stopped if early."""
     from rllib_ragen.faults.interrupt import Interrupt
     from rllib_ragen.faults.watchdog import Watchdog

@@ -6,9 +6,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from ragen_envs.registry import env_names, gym_id
+from ragen_envs.tree import Tree
 from rllib_ragen.config.load import flatten
 from rllib_ragen.starpo.checkpoint.files import check_files
 from rllib_ragen.starpo.checkpoint.layout import STATE_FILE
@@ -27,7 +27,7 @@ def write_manifest(folder: Path, facts: Mapping[str, object]) -> None:
     (folder / STATE_FILE).write_text(f"{text}\n", encoding="utf-8")
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> Tree:
     """state.json of a checkpoint.
 
     Raises:
@@ -37,7 +37,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ValueError(f"{str(folder)!r} holds no complete checkpoint (no {STATE_FILE})")
     try:
-        facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        facts: Tree = json.loads(path.read_text(encoding="utf-8"))
         found = facts.get("format")
     except (ValueError, AttributeError) as error:
         raise ValueError(f"{str(path)!r} is torn: {error}") from None
@@ -65,7 +65,7 @@ def config_differences(saved: Mapping[str, object], now: Mapping[str, object]) -
     ]
 
 
-def _comparable(config: Mapping[str, object]) -> dict[str, Any]:
+def _comparable(config: Mapping[str, object]) -> Tree:
     flat = flatten(config)
     short = {gym_id(name): name for name in env_names()}
     return {**flat, "env.name": short.get(flat.get("env.name", ""), flat.get("env.name"))}
