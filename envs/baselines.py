@@ -29,7 +29,7 @@ SHIPPED_FILE = "baselines.json"
 _PRESENTATION = frozenset({"observation", "render_mode", "pool_size"})
 """Settings that do not change what is computed: how a state is told, and how many of its instances a run uses."""
 _SHIPPED_COUNT = 256
-"""As many as a run is tested on: the same instances."""
+"""Instances of a shipped preset's baselines: as many as a run is tested on, and the same."""
 _DEMANDED_SECONDS = 5.0
 
 

@@ -31,7 +31,7 @@ class TextTask(gym.Env[Any, ActionT], Generic[ActionT]):
     title: ClassVar[str]
     """The one-word prompt of the brief style; also the name in tables."""
     best_how: ClassVar[str] = "shortest solution within the caps"
-    """How `best_success` is computed, for tables."""
+    """Words for how `best_success` is computed, for tables."""
 
     @abstractmethod
     def rules(self) -> str:

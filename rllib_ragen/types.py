@@ -87,7 +87,7 @@ class Turn:
     """A valid action ran."""
     num_actions: int = 0
     cached_tokens: int = 0
-    """Of the whole context before the reply, tokens that the engine did not compute again."""
+    """Tokens of the whole context before the reply that the engine did not compute again."""
     prompt: str = ""
     """The user message, for people to read; never tokenised again."""
     state: str = ""

@@ -29,7 +29,7 @@ from ragen_envs.tree import Tree
 RULES_VERSION = 1
 """Part of every key: to be raised when rules or players change, so that old values are not found again."""
 BEST = "best"
-"""In place of a player's name: the greatest return that any player can reach against this opponent."""
+"""Word in place of a player's name: the greatest return that any player can reach against this opponent."""
 SHIPPED_FILE = "baselines.json"
 MATCHES: dict[str, tuple[tuple[str, str], ...]] = {
     "tic_tac_toe": (

@@ -14,7 +14,7 @@ from ragen_envs.splits import Split, draw_instance
 from ragen_envs.task import chance_seed
 
 _MANY_STARTS = 500
-"""From so many starts on there are splits: of fewer, each would be another game."""
+"""Number of starts from which on there are splits: of fewer, each would be another game."""
 _SEED = "rng_seed"
 """Parameter of the games that draw their chance inside OpenSpiel: what decides it."""
 

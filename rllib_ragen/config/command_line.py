@@ -9,8 +9,9 @@ from typing import NoReturn
 
 from pydantic.fields import FieldInfo
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import Tree, flatten, merge, nest, parse_assignments
+from rllib_ragen.config.load import flatten, merge, nest, parse_assignments
 from rllib_ragen.config.messages import allowed
 from rllib_ragen.config.schema import RunConfig, Section
 from rllib_ragen.faults.exit_codes import FORESEEN, ExitCode, exit_code_of, sentence_of

@@ -17,8 +17,6 @@ from rllib_ragen.config.presets import algorithm_file, algorithm_names, env_file
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name, task_name
 
-Tree = Tree
-
 
 class _Loader(yaml.SafeLoader):
     """YAML's safe subset, with YAML 1.2's numbers (`1e-4` is one) and without duplicate keys."""

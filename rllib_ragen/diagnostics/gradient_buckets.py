@@ -37,7 +37,7 @@ class Bucket:
     share: float
     """Factor of the bucket's mean loss in the batch's."""
     norms: dict[str, float]
-    """By term: L2 norm of the gradient of the bucket's own mean, as if it were a batch, with coefficient 1."""
+    """L2 norm by term: that of the gradient of the bucket's own mean, as if it were a batch, with coefficient 1."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class Gradients:
     """One measurement."""
 
     buckets: list[Bucket]
-    """From the smallest spread to the largest; fewer groups than buckets leave some out."""
+    """Buckets from the smallest spread to the largest; fewer groups than buckets leave some out."""
     norms: dict[str, float]
-    """By term, of the whole batch: the norm of Σ share · the bucket's gradient. Without a reference `kl` is NaN."""
+    """Norm by term over the whole batch, that of Σ share · the bucket's gradient. Without a reference `kl` is NaN."""
     coefficients: dict[str, float]
     """What each term counts in the loss."""
 

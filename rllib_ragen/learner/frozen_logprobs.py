@@ -28,7 +28,7 @@ class FrozenLogProbs:
     """Log-probs of one update's rows."""
 
     old: RowArrays = field(default_factory=dict)
-    """Of the policy when the update began. Rows of the first step alone are missing: it is made with these weights."""
+    """Log-probs of the policy when the update began; none of rows of the first step alone, which has these weights."""
     reference: RowArrays = field(default_factory=dict)
 
 

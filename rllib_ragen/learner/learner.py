@@ -49,7 +49,7 @@ class StarPOLearner(LearnerHooks):
         """Reference policies (initial models) by the policy that is held to them."""
         self._frozen = FrozenLogProbs()
         self.frozen_in_store: Tree = {}
-        """By policy that is not trained: where its weights are in the object store (`weights.put`) while they stay."""
+        """Object-store references of untrained policies' weights, while they stay (`weight_sync.put`)."""
         self.weight_sender: Sender | None = None
         """End of the channel for weights to the engines; None: they come from the object store."""
         super().build()

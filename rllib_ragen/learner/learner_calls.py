@@ -46,7 +46,8 @@ def on_first_learner(
         return cast(Answer, on_every_learner(learners, lambda one: _if_first(one, function(one)), what)[0])
     ids = None if learners.is_local else [actor_manager(learners).actor_ids()[0]]
     with at_work(learners, what):
-        return _values(learners.foreach_learner(function, remote_actor_ids=ids))[0]
+        first: Answer = _values(learners.foreach_learner(function, remote_actor_ids=ids))[0]
+    return first
 
 
 @contextmanager

@@ -29,7 +29,7 @@ class OptimizerStep:
 
     rows: list[TokenRow]
     totals: dict[str, Totals]
-    """By module id."""
+    """Totals by module id."""
 
 
 @dataclass

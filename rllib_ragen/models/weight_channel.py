@@ -30,7 +30,7 @@ class Rendezvous:
     """Where and how the members of a channel meet."""
 
     host: str
-    """Of the sender, as the receivers reach it."""
+    """Address of the sender, as the receivers reach it."""
     port: int
     size: int
     """Members, the sender included."""

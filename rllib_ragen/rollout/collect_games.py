@@ -107,7 +107,7 @@ class _Agent:
 
     key: int
     index: int
-    """In the order in which the game's agents were first heard of."""
+    """Number in the order in which the game's agents were first heard of."""
     context: Context
     trajectory: Trajectory
     unearned: float = 0.0
@@ -163,7 +163,7 @@ class _Collector:
     waits: PendingEnvCalls[_Game]
     live: dict[int, _Game] = field(default_factory=dict)
     requested: dict[int, tuple[_Game, str]] = field(default_factory=dict)
-    """By the agent's key; all engines together."""
+    """Open requests by the agent's key; all engines together."""
     done: dict[int, list[Trajectory]] = field(default_factory=dict)
     next_key: int = 0
 

@@ -15,9 +15,9 @@ class GameScale:
     """Success, mean over the seats, in [0, 1]: against the random player, or in a cooperative game with one's like."""
 
     random: float
-    """Of the random player itself."""
+    """Figure of the random player itself."""
     best: float | None
-    """Of the best possible player; None where it is not known."""
+    """Figure of the best possible player; None where it is not known."""
     scripted: tuple[str, float] | None
     """The best simple scripted player, and its success."""
     together: bool = False

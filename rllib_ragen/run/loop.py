@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 _NOTHING_TO_SAVE = (ExitCode.STORAGE, ExitCode.NOT_FINITE)
 
 OnEvaluation = Callable[[Sequence[Evaluation]], None]
-"""Is told what was found on one split at one iteration."""
+"""Listener to what was found on one split at one iteration."""
 OnSave = Callable[[SavedState], None]
-"""Is told of every checkpoint, when it is complete."""
+"""Listener to every checkpoint, when it is complete."""
 
 
 @dataclass(frozen=True)

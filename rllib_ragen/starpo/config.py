@@ -46,7 +46,7 @@ _OLD_STACK_KEYS = {"model", "optimizer", "replay_buffer_config"}
 _REGISTERED = "registered_in_python"
 """Key of `users_names` in what is sent."""
 _ALGORITHM = "rllib_ragen.starpo.algorithm:StarPO"
-"""By name, as environments are: the algorithm imports its config, and not the other way."""
+"""Name of the class, as environments have names: the algorithm imports its config, and not the other way."""
 _CHANNEL_TIMEOUT_S = 120.0
 """Longest wait for a member of the channel for weights."""
 

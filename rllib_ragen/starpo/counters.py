@@ -57,7 +57,7 @@ class Batch:
 
     trajectories: list[Trajectory]
     metrics: list[Any]
-    """Of the runners that played, reduced."""
+    """Reduced metrics of the runners that played."""
     seconds: float
     drawn: dict[str, float] = field(default_factory=dict)
     """How many rounds and groups it took."""

@@ -12,7 +12,7 @@ from rllib_ragen.faults.private_names.of_ray import actor_manager
 from rllib_ragen.faults.private_names.of_rllib import AlgorithmWithoutEvaluators
 
 _STOP_S = 10.0
-"""For env runners to close their environments and engines."""
+"""Time for env runners to close their environments and engines; one that needs more is killed."""
 
 
 class RLlibBase(AlgorithmWithoutEvaluators):

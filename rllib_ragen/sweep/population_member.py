@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rllib_ragen.run.evaluation import Evaluation
 
 OWNER_FILE = "member.json"
-"""In a checkpoint: whose it is, of which iteration, and the values it was trained with."""
+"""Note in a checkpoint: whose it is, of which iteration, and the values it was trained with."""
 EXCHANGES_FILE = "exchanges.jsonl"
 _MEMBER = "member_"
 

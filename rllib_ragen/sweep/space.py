@@ -9,8 +9,9 @@ from typing import Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError, nearest
-from rllib_ragen.config.load import Tree, flatten, merge, nest
+from rllib_ragen.config.load import flatten, merge, nest
 
 _KINDS = ("choice", "uniform", "loguniform", "int", "logint")
 

@@ -12,8 +12,9 @@ import yaml
 from optuna.distributions import CategoricalDistribution
 from pydantic import Field, ValidationError
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import Tree, flatten, merge, preset
+from rllib_ragen.config.load import flatten, merge, preset
 from rllib_ragen.config.messages import sentence
 from rllib_ragen.config.schema import RunConfig, Section
 from rllib_ragen.starpo.checks.build_config import build_config

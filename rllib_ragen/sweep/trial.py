@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SPEC_FILE = "sweep.yaml"
 RESULT_FILE = "result.json"
-"""In a run folder: the run is over, and this is what it reported last."""
+"""What a run that is over reported last, in its folder."""
 
 
 def run_folder_of(sweep: Path, number: int, seed: int) -> Path:

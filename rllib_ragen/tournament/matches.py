@@ -47,7 +47,7 @@ class Record:
 
     fixture: Fixture
     outcomes: dict[str, str] = field(default_factory=dict)
-    """By seat: win, draw, loss, or empty if the game was cut off."""
+    """Outcome by seat: win, draw, loss, or empty if the game was cut off."""
     returns: dict[str, float] = field(default_factory=dict)
     success: dict[str, bool] = field(default_factory=dict)
     moves: list[Move] = field(default_factory=list)

@@ -27,7 +27,7 @@ class ModelSource:
     adapter: Path | None = None
     """A peft folder on top of it."""
     config: Tree | None = None
-    """Of the run that it comes from."""
+    """Config of the run that it comes from."""
 
 
 def find_models(given: Sequence[str]) -> list[ModelSource]:

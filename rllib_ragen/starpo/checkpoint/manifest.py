@@ -16,7 +16,7 @@ from rllib_ragen.starpo.checkpoint.layout import STATE_FILE
 _FORMAT = 2
 _SEAL = "sha256"
 _SECTIONS = ("env", "multi_agent", "model", "rollout", "vllm", "credit", "learner", "diagnostics")
-"""Of the config: those that a checkpoint holds; the others are about a run's length and its watching."""
+"""Sections of the config that a checkpoint holds; the others are about a run's length and its watching."""
 _DECAY = "learner.decay_iterations"
 
 

@@ -29,7 +29,7 @@ class League:
 
     size: int
     joined: list[int] = field(default_factory=lambda: [0])
-    """By place: the iteration after which the policy was copied there."""
+    """Iteration, by place, after which the policy was copied there."""
 
     def opponent(self, run_seed: int, group: int, seat: int) -> str:
         """Who sits at `seat` in all games of `group`: every member is as likely."""

@@ -24,7 +24,7 @@ class Matchmaker:
     def __init__(self, plan: PolicyPlan) -> None:
         self.plan = plan
         self.success_by_instance: dict[str, float] = {}
-        """Of the last evaluation: `rollout.statistics.success_by_instance` of the episodes behind its `success`."""
+        """Success by instance in the last evaluation (`rollout.statistics.success_by_instance`)."""
 
     @property
     def main(self) -> str:
