@@ -214,9 +214,9 @@ def _run(job: Job, display: Display, interrupt: Interrupt) -> int:
 
     start_ray(config)
     interrupt.install()
-    from rllib_ragen.run.loop import run_training
+    from rllib_ragen.run.loop import Surroundings, run_training
 
-    training, reason = run_training(config, job.folder, job.start, display, interrupt, baselines)
+    training, reason = run_training(Surroundings(config, job.folder, display, interrupt, baselines), job.start)
     display.close()
     if interrupt.requested:
         display.say(f"Stopped at iteration {training.iteration}, and saved. {how_to_go_on(job.folder)}")

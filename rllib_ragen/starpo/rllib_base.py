@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from pathlib import Path
-from typing import Any
 
 from ray.rllib.callbacks.utils import make_callback
 
+from ragen_envs.tree import Tree
 from rllib_ragen.faults.ending import within
 from rllib_ragen.faults.private_names.of_ray import actor_manager
 from rllib_ragen.faults.private_names.of_rllib import AlgorithmWithoutEvaluators
 
 _STOP_S = 10.0
-"""For env runners to close their environments and engines."""
+"""Time for env runners to close their environments and engines; one that needs more is killed."""
 _CLEANUP_S = 30.0
-"""For all actors to end: the env runners' time, Ray's patience with learners (5 s), and as much for a busy machine."""
+"""Time for all actors to end: the env runners' own, Ray's patience with learners (5 s), and as much for a busy machine."""
 logger = logging.getLogger(__name__)
 
 
@@ -27,7 +27,7 @@ class RLlibBase(AlgorithmWithoutEvaluators):
     def evaluate_split(self, split: str, num_instances: int, greedy: bool) -> dict[str, float]:
         """Plays instances of a split."""
 
-    def evaluate(self, parallel_train_future: Any = None) -> dict[str, Any]:
+    def evaluate(self, parallel_train_future: object = None) -> Tree:
         """`evaluation_duration` validation instances, greedy and at the training temperature."""
         config = self.config
         kwargs = {"algorithm": self, "metrics_logger": self.metrics}
@@ -40,7 +40,7 @@ class RLlibBase(AlgorithmWithoutEvaluators):
         make_callback("on_evaluate_end", self.callbacks, config.callbacks_on_evaluate_end, kwargs=kwargs)
         return results
 
-    def save_to_path(self, path: str | Path | None = None, **kwargs: Any) -> str:
+    def save_to_path(self, path: str | Path | None = None, **kwargs: object) -> str:
         """RLlib's newer name for `save`."""
         if path is None:
             raise ValueError("save_to_path: say where to")
@@ -48,7 +48,7 @@ class RLlibBase(AlgorithmWithoutEvaluators):
         self.save_checkpoint(str(path))
         return str(path)
 
-    def restore_from_path(self, path: str | Path, *args: Any, **kwargs: Any) -> None:
+    def restore_from_path(self, path: str | Path, *args: object, **kwargs: object) -> None:
         """RLlib's newer name for `restore`."""
         self.load_checkpoint(str(path))
 

@@ -18,6 +18,7 @@ from ragen_envs.games.env import TextGameEnv
 from ragen_envs.games.limits import GameLimits
 from ragen_envs.games.players import PLAYERS
 from ragen_envs.games.registry import game_names, make_game
+from ragen_envs.tree import Tree
 from rllib_ragen.config.command_line import make_parser, positive, read_layers, run_command
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten, merge, preset
@@ -173,7 +174,7 @@ def _ready(source: ModelSource, config: RunConfig) -> ModelSource:
     return source
 
 
-def hold(plan: Plan) -> dict[str, Any]:
+def hold(plan: Plan) -> Tree:
     """Plays, prints, and returns what the JSON file holds."""
     from rich.console import Console
 
@@ -223,7 +224,7 @@ def hold(plan: Plan) -> dict[str, Any]:
     })  # fmt: skip
 
 
-def _report(plan: Plan, records: Sequence[Record], found: Mapping[str, Any]) -> dict[str, Any]:
+def _report(plan: Plan, records: Sequence[Record], found: Mapping[str, Any]) -> Tree:
     return {
         "format": _FORMAT,
         "game": plan.game,
