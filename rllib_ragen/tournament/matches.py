@@ -51,6 +51,13 @@ class Record:
     returns: dict[str, float] = field(default_factory=dict)
     success: dict[str, bool] = field(default_factory=dict)
     moves: list[Move] = field(default_factory=list)
+    instance_key: str = ""
+    """Canonical text of the instance, in games whose instances are split by content."""
+
+    @property
+    def instance(self) -> str:
+        """What tells instances apart: their key, or else the seed that they were drawn with."""
+        return self.instance_key or f"seed {self.fixture.env_seed}"
 
     def seats_of(self, player: str, seats: Sequence[str]) -> list[str]:
         """The seats that `player` had."""
@@ -129,6 +136,8 @@ class _Hall:
         options = {"split": fixture.split.value, "outcome_seed": fixture.outcome_seed}
         prompts, _ = env.reset(seed=fixture.env_seed, options=options)
         table = _Table(env, Record(fixture, returns=dict.fromkeys(env.possible_agents, 0.0)))
+        if env.game.has_splits:
+            table.record.instance_key = env.game.instance_key
         self.tables[number] = table
         self._ask(number, table, prompts)
 
