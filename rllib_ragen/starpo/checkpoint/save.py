@@ -1,6 +1,7 @@
 """Checkpoints: safetensors and JSON, no pickle; the same whatever the number of learners and runners.
 
     state.json                              counters, config, versions, checksums of all files; written last
+    rllib_checkpoint.json                   tells who calls RLlib's own Algorithm.from_checkpoint what to call
     <module id>/policy/                     a plain transformers folder; or, of a run that trains adapters:
     <module id>/adapter/                    a peft folder; state.json says of which model
     <module id>/value_head.safetensors      if there is a critic
@@ -31,6 +32,14 @@ from rllib_ragen.starpo.checkpoint.weight_files import load_weights, save_weight
 from rllib_ragen.types import Trajectory
 
 AHEAD_FILE = "ahead.jsonl"
+_RLLIB_FILE = "rllib_checkpoint.json"
+_FOR_RLLIB = {
+    "type": "Algorithm",
+    "checkpoint_version": "this is no pickle but a StarPO checkpoint; call StarPO.from_checkpoint(path), with"
+    " 'from rllib_ragen.starpo.algorithm import StarPO'",
+}
+"""`Algorithm.from_checkpoint` finds the class to build in a pickle, which this folder has not. It reads this file first,
+and what it raises quotes the version."""
 _WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".index.json", ".msgpack", ".h5")
 
 
@@ -59,6 +68,7 @@ def save_checkpoint(
     partial.mkdir(parents=True)
     if ahead:
         (partial / AHEAD_FILE).write_text("".join(json.dumps(to_json(one)) + "\n" for one in ahead), encoding="utf-8")
+    (partial / _RLLIB_FILE).write_text(json.dumps(_FOR_RLLIB, indent=2) + "\n", encoding="utf-8")
     version = str(learner_state["weights_seq_no"])
     for module_id in learner_state["rl_module"]:
         _write_module(partial / module_id, module_id, learner_state, source, lora, version)
