@@ -98,8 +98,8 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
     def from_checkpoint(cls, path: Any, filesystem: Any = None, **kwargs: Any) -> NoReturn:
         """Raises ValueError with what to call: RLlib's way reads a pickle, and no checkpoint here has one."""
         raise ValueError(
-            "RLModule.from_checkpoint reads pickles; of a StarPO checkpoint call StarPO.from_checkpoint(FOLDER) for all of"
-            " it, or transformers' AutoModelForCausalLM.from_pretrained(FOLDER/default_policy/policy) for the policy"
+            "RLModule.from_checkpoint reads pickles; of a StarPO checkpoint call StarPO.from_checkpoint(FOLDER) for all"
+            " of it, or transformers' AutoModelForCausalLM.from_pretrained(FOLDER/default_policy/policy) for the policy"
         )
 
     def get_non_inference_attributes(self) -> list[str]:

@@ -23,8 +23,8 @@ def refuse_arguments(method: str, given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if value:
             raise ValueError(
-                f"{method}({name}=…): a StarPO checkpoint is written and read whole, as safetensors and JSON in a folder"
-                f" that is mounted here; leave {name} out"
+                f"{method}({name}=…): a StarPO checkpoint is written and read whole, as safetensors and JSON in a"
+                f" folder that is mounted here; leave {name} out"
             )
 
 

@@ -38,8 +38,8 @@ _FOR_RLLIB = {
     "checkpoint_version": "this is no pickle but a StarPO checkpoint; call StarPO.from_checkpoint(path), with"
     " 'from rllib_ragen.starpo.algorithm import StarPO'",
 }
-"""`Algorithm.from_checkpoint` finds the class to build in a pickle, which this folder has not. It reads this file first,
-and what it raises quotes the version."""
+"""`Algorithm.from_checkpoint` finds the class to build in a pickle, which this folder has not. It reads this file
+first, and what it raises quotes the version."""
 _WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".index.json", ".msgpack", ".h5")
 
 
