@@ -58,6 +58,7 @@ setup(
             "psutil>=6,<8",
             "pytest>=8,<10",
             "pytest-timeout>=2.3,<3",
+            "pytest-xdist>=3.8,<4",
             "ray[default]==2.60.*",
             "ruff>=0.14,<0.18",
             "scikit-learn>=1.5,<2",

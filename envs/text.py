@@ -13,7 +13,6 @@ from ragen_envs.spaces import AnyText
 from ragen_envs.task import TextTask
 
 PromptStyle = Literal["full", "brief"]
-_MAX_TEXT = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -68,8 +67,8 @@ class TextEnv(gym.Env[str, str]):
     def __init__(self, task: TextTask[Any], limits: TextLimits | None = None) -> None:
         self.task = task
         self.limits = limits or TextLimits()
-        self.observation_space = AnyText(_MAX_TEXT)
-        self.action_space = AnyText(_MAX_TEXT)
+        self.observation_space = AnyText()
+        self.action_space = AnyText()
         self.turn = 0
         self.actions_taken = 0
         self._done = True

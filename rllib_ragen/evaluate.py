@@ -14,7 +14,7 @@ from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.faults.exit_codes import NothingPlayed
 from rllib_ragen.faults.watchdog import Watchdog
 from rllib_ragen.run.evaluation import Evaluation, find_baselines, outcome_lines, scale_line
-from rllib_ragen.run.folder import RunFolder, SavedState
+from rllib_ragen.run.folder import RunFolder, SavedState, is_run_folder
 from rllib_ragen.run.preflight import preflight
 from rllib_ragen.run.start_ray import start_ray
 from rllib_ragen.starpo.checks.build_config import build_config
@@ -65,7 +65,7 @@ def plan(options: argparse.Namespace) -> tuple[RunConfig, SavedState | None]:
     """
     given = merge(*read_layers(options))
     path = Path(options.model)
-    if (path / "config.yaml").is_file():
+    if is_run_folder(path):
         folder = RunFolder.open(path)
         best = folder.best_checkpoint() if options.checkpoint == "best" else None
         return build_config(folder.config().model_dump(), given), best or folder.newest_checkpoint()

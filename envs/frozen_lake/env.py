@@ -14,7 +14,7 @@ from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 from ragen_envs.frozen_lake.lake import MOVES, Cell, Lake, generate_lake
 from ragen_envs.frozen_lake.planning import BEST_HOW, best_success, transition_matrices
 from ragen_envs.observation import Observation, check_observation, in_form
-from ragen_envs.spaces import AnyText
+from ragen_envs.spaces import MAX_STATE, AnyText
 from ragen_envs.splits import Split, draw_instance
 from ragen_envs.task import TextTask, chance_seed, check_pool_size, read_options
 
@@ -59,7 +59,7 @@ class FrozenLakeTask(TextTask[int]):
         self.success_rate = success_rate
         self.render_mode = render_mode
         self.action_space = gym.spaces.Discrete(len(MOVES))
-        self.observation_space = AnyText(4_096)
+        self.observation_space = AnyText(MAX_STATE)
         self._shape = (size, p_frozen)
         self._pool_size = pool_size
         self._lake: Lake | None = None

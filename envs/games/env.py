@@ -15,7 +15,6 @@ from ragen_envs.reply import Reply, format_reply, parse_reply
 from ragen_envs.spaces import AnyText
 from ragen_envs.task import chance_seed, read_options
 
-_MAX_TEXT = 1_000_000
 _SUBSTITUTES = 0x5EA7
 
 
@@ -67,8 +66,8 @@ class TextGameEnv:
         self.limits = limits or GameLimits()
         self.possible_agents: list[str] = list(game.seats)
         self.agents: list[str] = []
-        self._observation_spaces = {seat: AnyText(_MAX_TEXT) for seat in game.seats}
-        self._action_spaces = {seat: AnyText(_MAX_TEXT) for seat in game.seats}
+        self._observation_spaces = {seat: AnyText() for seat in game.seats}
+        self._action_spaces = {seat: AnyText() for seat in game.seats}
         self._states: dict[str, _SeatState] = {}
         self._held: dict[str, str] = {}
         self._forfeits: list[str] = []

@@ -12,7 +12,7 @@ from ragen_envs.observation import Observation, check_observation, in_form
 from ragen_envs.sokoban.generator import generate_room
 from ragen_envs.sokoban.room import MOVES, Room
 from ragen_envs.sokoban.solver import shortest_solution, solved_by
-from ragen_envs.spaces import AnyText
+from ragen_envs.spaces import MAX_STATE, AnyText
 from ragen_envs.splits import Split, draw_instance
 from ragen_envs.task import TextTask, check_pool_size, read_options
 
@@ -59,7 +59,7 @@ class SokobanEnv(TextTask[int]):
         self.observation = observation
         self.render_mode = render_mode
         self.action_space = gym.spaces.Discrete(len(MOVES))
-        self.observation_space = AnyText(4_096)
+        self.observation_space = AnyText(MAX_STATE)
         self._shape = (height, width, num_boxes, min_solution_steps, max_solution_steps)
         self._pool_size = pool_size
         self._start: Room | None = None

@@ -15,7 +15,7 @@ from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.run.evaluation import Evaluation, Scale, find_baselines
-from rllib_ragen.run.folder import RunFolder
+from rllib_ragen.run.folder import VERSIONS_FILE, RunFolder
 
 Row = dict[str, Any]
 Series = npt.NDArray[np.float64]
@@ -78,7 +78,7 @@ def read_run(path: Path) -> Run:
     rows = _read_jsonl(path / "progress.jsonl")
     if not rows:
         raise ConfigError(f"{path} has no row in progress.jsonl yet: the run has to finish an iteration first")
-    versions = path / "versions.json"
+    versions = path / VERSIONS_FILE
     config = folder.config()
     return Run(
         folder=folder,

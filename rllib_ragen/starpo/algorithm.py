@@ -336,7 +336,7 @@ class StarPO(RLlibBase):
         self._counters, ahead = load_state(Path(checkpoint_dir), self.config, self.learner_group)
         self._estimator.restore(self._counters.estimator)
         self._matchmaker.restore(self._counters.matchmaker)
-        self._iteration = self._counters.iteration
+        self.set_iteration(self._counters.iteration)
         self._ahead = Batch(ahead, [], 0.0, self._counters.ahead_drawn) if ahead else None
         self._sync_weights()
         kwargs = {"algorithm": self}

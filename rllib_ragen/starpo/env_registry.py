@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ray.tune.registry import ENV_CREATOR, _global_registry, register_env
+from ray.tune.registry import register_env
 
 from ragen_envs.games.registry import game_names, make_text_game
 from ragen_envs.registry import env_names, gym_id, make_text_env
@@ -17,11 +17,6 @@ def register_text_envs() -> None:
         register_env(gym_id(name), _creator(name))
     for name in game_names():
         register_env(gym_id(name), _game_creator(name))
-
-
-def is_registered(name: str) -> bool:
-    """Whether somebody has registered an environment of that name."""
-    return bool(_global_registry.contains(ENV_CREATOR, name))
 
 
 def _creator(name: str) -> Any:

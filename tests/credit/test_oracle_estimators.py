@@ -1,4 +1,4 @@
-"""Estimators agree with verl's core_algos to 1e-6 on random ragged batches (optional: tests/oracle.py)."""
+"""Estimators agree with verl's core_algos to 1e-6 on random ragged batches (`make oracle`)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from rllib_ragen.credit.token_axis import token_rewards
 from rllib_ragen.types import FloatArray, Trajectory
 from tests.credit.build import trajectory, values_at_trained
 from tests.oracle import verl_core_algos
+
+pytestmark = pytest.mark.oracle
 
 
 @pytest.fixture

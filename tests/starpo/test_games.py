@@ -30,7 +30,7 @@ def game_config(model: Path, game: str = "kuhn_poker", **games: Any) -> StarPOCo
         .rollout(engine="hf", max_reply_tokens=6, max_context_tokens=256)
         .training(num_groups=4, group_size=2, lr=1e-3, estimator="rae", torch_threads=1)
         .diagnostics(diagnostics_interval=0)
-        .games(**games)
+        .multi_agent(**games)
     )
 
 
@@ -229,8 +229,8 @@ def test_S2_frozen_policies_are_sent_when_they_change_and_to_runners_that_come_b
         if iteration == 4:
             ray.kill(next(iter(algo.env_runner_group._worker_manager.actors().values())), no_restart=False)
         algo.train()
-        assert algo._sync_weightsed is not None and algo._sync_weightsed.weights is not None
-        sent.append(algo._sync_weightsed.weights)
+        assert algo._rollouts.snapshot is not None and algo._rollouts.snapshot.weights is not None
+        sent.append(algo._rollouts.snapshot.weights)
         own = {name: of(all_weights(algo), name) for name in sent[-1]}
         (theirs,) = algo.env_runner_group.foreach_env_runner(engine_weights, local_env_runner=False)
         for name, (version, weights) in theirs.items():
