@@ -79,7 +79,7 @@ def read_run(path: Path) -> Run:
     if not rows:
         raise ConfigError(f"{path} has no row in progress.jsonl yet: the run has to finish an iteration first")
     versions = path / VERSIONS_FILE
-    config = folder.config()
+    config = folder.config_as_read()
     return Run(
         folder=folder,
         config=config,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ragen_envs.seeds import Stream, seed_of
 from ragen_envs.text import TextEnv
 from rllib_ragen.faults.heartbeat import beat
 from rllib_ragen.models.chat_format import ChatFormat
@@ -17,7 +18,6 @@ from rllib_ragen.rollout.context import Context
 from rllib_ragen.rollout.engines.base import Engine, EngineFailure
 from rllib_ragen.rollout.env_pool import EnvPool, EnvSlot
 from rllib_ragen.rollout.pending_env_calls import PendingEnvCalls
-from rllib_ragen.rollout.seeds import derived_seed
 from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.types import Sampled, Sampling, StopReason, Trajectory
 
@@ -181,7 +181,7 @@ class _Collector:
 
 def turn_seed(sampling_seed: int, turn: int) -> int:
     """The sampling seed of one turn: 63 bits, independent from turn to turn and from spec to spec."""
-    return derived_seed(sampling_seed, turn)
+    return seed_of(Stream.TURN_SAMPLING, sampling_seed, turn)
 
 
 def _reset(env: TextEnv, spec: EpisodeSpec) -> tuple[str, str, str, str]:

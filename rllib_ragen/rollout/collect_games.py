@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
+from ragen_envs.seeds import Stream, seed_of
 from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.rollout.context import Context
 from rllib_ragen.rollout.engines.base import Engine, EngineFailure
 from rllib_ragen.rollout.env_pool import EnvPool, EnvSlot
 from rllib_ragen.rollout.pending_env_calls import PendingEnvCalls
 from rllib_ragen.rollout.scripted_seats import script_of
-from rllib_ragen.rollout.seeds import derived_seed
 from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.types import IntArray, Sampled, Sampling, StopReason, Trajectory, Turn
 
@@ -260,7 +260,7 @@ class _Collector:
 
     def _request(self, game: _Game, name: str, agent: _Agent) -> None:
         room = self.max_context_tokens - len(agent.context.token_ids)
-        seed = derived_seed(game.spec.sampling_seed, agent.index, len(agent.trajectory.turns))
+        seed = seed_of(Stream.TURN_SAMPLING, game.spec.sampling_seed, agent.index, len(agent.trajectory.turns))
         sampling = replace(self.sampling, max_tokens=min(room, self.sampling.max_tokens), seed=seed)
         self.requested[agent.key] = (game, name)
         self.engines[agent.trajectory.module_id].add(agent.key, agent.context.token_ids, sampling)

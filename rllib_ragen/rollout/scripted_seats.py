@@ -10,10 +10,10 @@ from ray.rllib.env.multi_agent_env import MultiAgentEnv
 from ragen_envs.games.env import GameStep, TextGameEnv
 from ragen_envs.games.players import PLAYERS, Player, choose
 from ragen_envs.reply import format_reply
+from ragen_envs.seeds import Stream, generator
 
 SCRIPT = "script:"
 """`script:uniform` in place of a policy's id: the seat is played by ragen_envs.games.players.PLAYERS["uniform"]."""
-_STREAM = 0x5C817
 _Dicts = tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]
 
 
@@ -70,7 +70,7 @@ class GameMultiAgentEnv(MultiAgentEnv):
         luck = int(rest.get("outcome_seed", seed or 0))
         self._scripts = {
             # A stream for each seat: what one script draws must not depend on the others.
-            seat: (PLAYERS[name], np.random.default_rng([_STREAM, luck, self.possible_agents.index(seat)]))
+            seat: (PLAYERS[name], generator(Stream.SCRIPTED_SEAT, luck, self.possible_agents.index(seat)))
             for seat, name in scripts.items()
         }
         prompts, infos = self.game_env.reset(seed=seed, options=rest)

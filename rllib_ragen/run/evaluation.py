@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragen_envs.baselines import Baselines, baselines_for
+from ragen_envs.worlds import ENVIRONMENTS
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name
 from rllib_ragen.rollout.statistics import clustered_error
@@ -97,7 +98,9 @@ class Evaluation:
 
 
 def find_baselines(config: RunConfig) -> Scale | None:
-    """Floor, blind and ceiling of the run's task; None for a task that cannot tell them."""
+    """Floor, blind and ceiling of the run's task; None for one that does not tell them, as users' own."""
+    if ENVIRONMENTS.is_users(config.env.name):
+        return None
     game = game_name(config.env.name)
     if game is not None:
         return game_scale(game, config.env.task)
@@ -120,7 +123,7 @@ def marks(scale: Scale | None) -> dict[str, float]:
 def scale_line(scale: Scale | None) -> str:
     """`random 6.6 %, best blind plan 9.4 %, best possible 97.3 %`."""
     if scale is None:
-        return "no baselines: this task has no solver"
+        return "baselines unknown: this task comes without them"
     line = ", ".join(f"{name} {percent(rate)}" for name, rate in marks(scale).items())
     if not isinstance(scale, GameScale):
         return line

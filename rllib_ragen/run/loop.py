@@ -63,6 +63,7 @@ def run_training(
     log = RunLog(folder.path, first)
     try:
         folder.forget_bests_after(first)
+        folder.forget_stop_reason()
         if start:
             load(algo, start)
             display.say(f"resumed     at iteration {first}")
@@ -82,6 +83,7 @@ def run_training(
                 algo.export_model(folder.export.with_name(f"{folder.export.name}_{policy}"), policy)
             if config.learner.lora_rank is not None:
                 algo.export_adapter(folder.export_adapter)
+        folder.save_stop_reason(training.iteration, reason)
         return training, reason
     finally:
         log.close()
