@@ -43,7 +43,7 @@ from rllib_ragen.starpo.counters import Batch, Counters
 from rllib_ragen.starpo.export import export_adapter, export_policy, learner_state
 from rllib_ragen.starpo.matchmaking.games import make_matchmaker
 from rllib_ragen.starpo.probing import InformationProbe
-from rllib_ragen.starpo.rllib_base import RLlibBase
+from rllib_ragen.starpo.rllib_base import RLlibBase, refuse_arguments
 from rllib_ragen.starpo.rollouts import Rollouts
 from rllib_ragen.starpo.update import update_policies, why_nothing_to_learn
 from rllib_ragen.types import FloatArray, TokenRow, Trajectory
@@ -348,9 +348,12 @@ class StarPO(RLlibBase):
     def from_checkpoint(cls, path: Any, filesystem: Any = None, *, config: StarPOConfig | None = None) -> StarPO:
         """Builds the checkpoint's run, or `config` in its place, and continues.
 
+        RLlib's own `Algorithm.from_checkpoint` reads pickles; on this folder it says to come here (checkpoint/save.py).
+
         Raises:
             ValueError: no complete checkpoint.
         """
+        refuse_arguments("from_checkpoint", {"filesystem": filesystem})
         folder = Path(getattr(path, "path", path))
         if config is None:
             config = StarPOConfig.from_run_config(RunConfig.model_validate(read_manifest(folder)["config"]))

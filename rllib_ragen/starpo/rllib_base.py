@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import tempfile
 from abc import abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 
 from ray.rllib.callbacks.utils import make_callback
@@ -16,8 +18,21 @@ from rllib_ragen.faults.private_names.of_rllib import AlgorithmWithoutEvaluators
 _STOP_S = 10.0
 """Time for env runners to close their environments and engines; one that needs more is killed."""
 _CLEANUP_S = 30.0
-"""Time for all actors to end: the env runners' own, Ray's patience with learners (5 s), and as much for a busy machine."""
+"""Time for all actors to end: the env runners' own, Ray's patience with learners (5 s), as much for a busy machine."""
 logger = logging.getLogger(__name__)
+
+
+def refuse_arguments(method: str, given: Mapping[str, Any]) -> None:
+    """Raises ValueError if RLlib's method was `given` what it has no meaning for here: a part, a state, a file system.
+
+    `filesystem=None`, `component=None` and the like are RLlib's defaults.
+    """
+    for name, value in given.items():
+        if value:
+            raise ValueError(
+                f"{method}({name}=…): a StarPO checkpoint is written and read whole, as safetensors and JSON in a"
+                f" folder that is mounted here; leave {name} out"
+            )
 
 
 class RLlibBase(AlgorithmWithoutEvaluators):
@@ -41,15 +56,24 @@ class RLlibBase(AlgorithmWithoutEvaluators):
         return results
 
     def save_to_path(self, path: str | Path | None = None, **kwargs: object) -> str:
-        """RLlib's newer name for `save`."""
-        if path is None:
-            raise ValueError("save_to_path: say where to")
-        Path(path).mkdir(parents=True, exist_ok=True)
-        self.save_checkpoint(str(path))
-        return str(path)
+        """RLlib's newer name for `save`: the folder, which without `path` is a new temporary one.
 
-    def restore_from_path(self, path: str | Path, *args: object, **kwargs: object) -> None:
-        """RLlib's newer name for `restore`."""
+        Raises:
+            ValueError: one of RLlib's further arguments.
+        """
+        refuse_arguments("save_to_path", kwargs)
+        folder = Path(tempfile.mkdtemp() if path is None else path)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.save_checkpoint(str(folder))
+        return str(folder)
+
+    def restore_from_path(self, path: str | Path, **kwargs: object) -> None:
+        """RLlib's newer name for `restore`.
+
+        Raises:
+            ValueError: one of RLlib's further arguments; no complete checkpoint.
+        """
+        refuse_arguments("restore_from_path", kwargs)
         self.load_checkpoint(str(path))
 
     def cleanup(self) -> None:

@@ -213,7 +213,7 @@ def hold(plan: Plan) -> Tree:
     found: dict[str, Rating] = {}
     if not game.cooperative:
         try:
-            found = ratings(results, RANDOM)
+            found = ratings(records, game, RANDOM)
             print_ratings(console, found, RANDOM, leaks)
         except ValueError as error:  # nearly all games were cut off
             console.print(f"no ratings: {error}", markup=False)
