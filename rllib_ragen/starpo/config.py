@@ -173,7 +173,7 @@ class StarPOConfig(FluentSetters):
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         own = dict(state)
         take_registered(own.pop(_REGISTERED))
-        vars(self).update(own)
+        self.__dict__.update(own)
 
     def _registered(self) -> Registered:
         return registered_for(
