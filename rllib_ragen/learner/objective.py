@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rllib_ragen.config.schema import LearnerSection
+from rllib_ragen.credit.kl_estimate import kl_estimate
 from rllib_ragen.learner.losses.importance import importance_weights
 from rllib_ragen.learner.losses.kl import kl_loss
 from rllib_ragen.learner.losses.registry import PolicyTokens, checked_loss
@@ -53,7 +54,7 @@ def objective(outputs: TokenOutputs, batch: MicroBatch, config: LearnerSection) 
         critic = (batch.scale * errors).sum()
         loss = loss + config.value_coeff * critic
     difference = outputs["logprobs"].detach() - batch.behaviour_logprobs
-    gap, k3 = difference.abs(), torch.expm1(difference) - difference
+    gap, k3 = difference.abs(), kl_estimate(-difference, "k3", torch.expm1)
     numbers = [policy, critic, entropy.sum(), clipped.sum(), torch.tensor(len(gap)), gap.sum(), k3.sum(), kl]
     sums = torch.stack([number.detach().to(gap.device, torch.float64) for number in numbers])
     return Objective(loss, sums, gap.max() if len(gap) else gap.new_zeros(()))

@@ -28,7 +28,7 @@ from rllib_ragen.models.tiny.run_model import ensure_run_model
 from rllib_ragen.rollout.engines.choose import EngineChoice
 from rllib_ragen.run.console import Display, make_display
 from rllib_ragen.run.evaluation import find_baselines, results_table, scale_line
-from rllib_ragen.run.folder import RunFolder, SavedState
+from rllib_ragen.run.folder import CONFIG_FILE, RunFolder, SavedState
 from rllib_ragen.run.preflight import preflight
 from rllib_ragen.run.start_ray import start_ray
 from rllib_ragen.starpo.checkpoint.manifest import config_differences, read_manifest
@@ -138,7 +138,7 @@ def plan_resume(folder: RunFolder, given: dict[str, object]) -> Job:
         )
     config.results_dir = folder.path.parent
     engine = preflight(config)
-    save_config(config, folder.path / "config.yaml")
+    save_config(config, folder.path / CONFIG_FILE)
     return Job(config, engine, folder, start)
 
 
@@ -156,7 +156,7 @@ def check_checkpoint(folder: RunFolder, start: SavedState, config: RunConfig) ->
         raise ConfigError(f"{error}; {how}") from None
     differing = config_differences(facts["config"], config.model_dump(mode="json"))
     if differing:
-        raise ConfigError(f"{folder.path}/config.yaml and its checkpoint differ: {'; '.join(differing)}")
+        raise ConfigError(f"{folder.path / CONFIG_FILE} and its checkpoint differ: {'; '.join(differing)}")
 
 
 def run(job: Job) -> int:
@@ -235,7 +235,7 @@ def tell_results(job: Job, training: Training, reason: str, display: Display, ta
     """The end of the story: why it ended, what was reached, where everything lies."""
     path = job.folder.path
     display.say(f"Stopped after iteration {training.iteration}, because {reason}.\n\n{table}\n")
-    display.say(f"config, logs   {path}/config.yaml, progress.csv, progress.jsonl, trajectories.jsonl")
+    display.say(f"config, logs   {path / CONFIG_FILE}, progress.csv, progress.jsonl, trajectories.jsonl")
     display.say(f"model          {job.folder.export}  (a transformers folder)")
     if job.config.learner.lora_rank is not None:
         display.say(f"adapter        {job.folder.export_adapter}  (a peft folder)")

@@ -45,7 +45,7 @@ def start_ray(config: RunConfig) -> None:
     elif os.environ.get("RAY_ADDRESS"):
         ray.init(logging_level=logging.ERROR, runtime_env={"py_modules": users_modules(config)})
     else:
-        _start_local(max(os.cpu_count() or 1, cpus_wanted(config)))
+        start_local(max(os.cpu_count() or 1, cpus_wanted(config)))
     quieten()
     have = ray.cluster_resources()
     for kind, wanted in (("CPU", float(cpus_wanted(config))), ("GPU", gpus_wanted(config))):
@@ -56,7 +56,7 @@ def start_ray(config: RunConfig) -> None:
             )
 
 
-def _start_local(cpus: int) -> None:
+def start_local(cpus: int) -> None:
     """A Ray of this run's own, not one that happens to run on this machine.
 
     Ray gives its processes a fixed 30 s to come up, which a busy machine may need for other things.

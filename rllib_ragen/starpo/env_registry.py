@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ray.tune.registry import ENV_CREATOR, _global_registry, register_env
+from ray.tune.registry import register_env
 
 from ragen_envs.games.registry import game_names, make_text_game
 from ragen_envs.registry import env_names, make_text_env
@@ -27,11 +27,6 @@ def register_task(name: str) -> str:
     short, env_id = task_name(name), task_id(name)
     register_env(env_id, _creator(short) if game_name(short) is None else _game_creator(short))
     return env_id
-
-
-def is_registered(name: str) -> bool:
-    """Whether somebody has registered an environment of that name."""
-    return bool(_global_registry.contains(ENV_CREATOR, name))
 
 
 def _creator(name: str) -> Any:

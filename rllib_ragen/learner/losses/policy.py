@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from rllib_ragen.credit.kl_estimate import bounded_log_ratio
 from rllib_ragen.learner.losses.registry import PolicyTokens
-
-MAX_LOG_RATIO = 20.0
-"""exp() of more is of no use, and overflows in half precision."""
 
 
 def policy_loss(
@@ -29,7 +27,7 @@ def policy_loss(
     PPO: Schulman et al. 2017, arXiv 1707.06347; dual clip: Ye et al. 2020, arXiv 1912.09729; unequal bounds
     ("clip-higher"): Yu et al. 2025, arXiv 2503.14476.
     """
-    ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
+    ratio = bounded_log_ratio(log_ratio).exp()
     free = -ratio * advantages
     bounded = -ratio.clamp(1.0 - clip_low, 1.0 + clip_high) * advantages
     loss = torch.maximum(free, bounded)

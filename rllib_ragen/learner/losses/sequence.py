@@ -28,7 +28,8 @@ def sequence_log_ratio(log_ratio: torch.Tensor, rows: torch.Tensor) -> torch.Ten
     own = log_ratio.detach()
     count = int(rows.max()) + 1 if len(rows) else 0
     sums = own.new_zeros(count).index_add_(0, rows, own)
-    lengths = torch.bincount(rows, minlength=count).clamp(min=1)
+    # A trajectory without tokens divides 0 by 0, and no token reads that.
+    lengths = torch.bincount(rows)
     return (sums / lengths)[rows] + (log_ratio - own)
 
 

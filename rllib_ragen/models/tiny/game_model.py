@@ -23,13 +23,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ragen_envs.cache import cache_folder
 from ragen_envs.games.env import TextGameEnv
 from ragen_envs.games.limits import GameLimits
 from ragen_envs.games.registry import make_text_game
 from ragen_envs.reply import format_reply
+from ragen_envs.seeds import Stream, block_of, generator, seed_of
 from ragen_envs.worlds import ENVIRONMENTS
 from rllib_ragen.config.task_names import task_word
 from rllib_ragen.models.folder import GAME_MODEL_LENGTH
@@ -44,8 +43,6 @@ _FEW_GAMES = 2_000
 _SHIPPED = Path(__file__).parent / "games"
 _VOCAB_SIZE = 512
 _LEARNING_RATE, _BATCH_SIZE = 2e-3, 8
-_FIRST_SEED = 1_000_000_000
-"""Far from the seeds of training and evaluation, for the games that have many instances."""
 
 
 def game_model_folder(name: str, game: Mapping[str, Any], limits: GameLimits) -> Path:
@@ -142,10 +139,16 @@ def make(out: Path, name: str, game: Mapping[str, Any], limits: GameLimits, num_
     os.replace(temporary, out / "made.json")
 
 
+def game_seeds(number: int) -> tuple[int, int]:
+    """Of the instance and of the luck in it, of one random game."""
+    return block_of(Stream.GAME_DEMONSTRATION_INSTANCES) + number, seed_of(Stream.GAME_DEMONSTRATION_OUTCOME, number)
+
+
 def random_game(env: TextGameEnv, number: int) -> Iterator[list[Message]]:
     """One game of random legal moves → what each seat that replied was told and said."""
-    rng = np.random.default_rng([number, 1])
-    prompts, _ = env.reset(seed=_FIRST_SEED + number, options={"outcome_seed": number})
+    instance, luck = game_seeds(number)
+    rng = generator(Stream.GAME_DEMONSTRATION_MOVES, number)
+    prompts, _ = env.reset(seed=instance, options={"outcome_seed": luck})
     talks: dict[str, list[Message]] = {seat: [Message("system", env.system_prompt)] for seat in env.possible_agents}
     while env.agents:
         replies = {}

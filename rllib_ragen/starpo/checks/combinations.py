@@ -14,16 +14,23 @@ from rllib_ragen.config.task_names import task_name
 from rllib_ragen.credit.filter_rules import FILTERS
 from rllib_ragen.credit.registry import ESTIMATORS, estimator_names, make_estimator
 from rllib_ragen.learner.losses.registry import LOSSES
-from rllib_ragen.starpo.checks.games import check_game
+from rllib_ragen.starpo.checks.games import check_game, check_no_game
 
 
-def check_config(config: RunConfig) -> RunConfig:
+def check_config(config: RunConfig, *, shipped_env: bool = True) -> RunConfig:
     """`config` itself, if its keys fit together.
+
+    Args:
+        config: read.
+        shipped_env: False for an environment of the user's own, whose settings are its own business.
 
     Raises:
         ConfigError: they do not.
     """
-    _check_env(config)
+    if shipped_env:
+        _check_env(config)
+    else:
+        check_no_game(config)
     _check_rollout(config)
     _check_credit(config)
     _check_learner(config)
