@@ -33,6 +33,7 @@ from rllib_ragen.run.preflight import preflight
 from rllib_ragen.run.start_ray import start_ray
 from rllib_ragen.starpo.checkpoint.manifest import config_differences, read_manifest
 from rllib_ragen.starpo.checks.build_config import build_config
+from rllib_ragen.starpo.users_names import known_here_alone
 
 if TYPE_CHECKING:
     from rllib_ragen.run.loop import Training
@@ -208,6 +209,8 @@ def _run(job: Job, display: Display, interrupt: Interrupt) -> int:
     display.say(f"run folder  {job.folder.path}")
     display.say(f"model       {config.model.path}")
     display.say(f"sampling    {job.engine.why}")
+    if names := known_here_alone(config):
+        display.say(f"note        {', '.join(names)}: registered by this program, not known to --resume and evaluate")
     if game_name(config.env.name) is not None:
         display.say(f"policy      {ensure_run_model(config, display.say)}")
     baselines = find_baselines(config)
@@ -242,6 +245,8 @@ def tell_results(job: Job, training: Training, reason: str, display: Display, ta
         display.say(f"best           {best.path}  (on validation; evaluate, below, tells how good it is on others)")
     display.say(f"curves         tensorboard --logdir {path / 'tensorboard'}")
     display.say(f"report         python -m rllib_ragen.report {path}")
+    if known_here_alone(job.config):
+        return
     display.say(f"evaluate       python -m rllib_ragen.evaluate {path} --split test")
     more = "".join(f" {option}" for option in longer(job.config, training.iteration, reason))
     display.say(f"train longer   python -m rllib_ragen.run --resume {path}{more}")

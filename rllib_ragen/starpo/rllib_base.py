@@ -22,7 +22,7 @@ _CLEANUP_S = 30.0
 logger = logging.getLogger(__name__)
 
 
-def refuse_arguments(method: str, given: Mapping[str, Any]) -> None:
+def refuse_arguments(method: str, given: Mapping[str, object]) -> None:
     """Raises ValueError if RLlib's method was `given` what it has no meaning for here: a part, a state, a file system.
 
     `filesystem=None`, `component=None` and the like are RLlib's defaults.
