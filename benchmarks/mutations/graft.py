@@ -29,7 +29,7 @@ def graft(module: ModuleType, code: CodeType) -> None:
         if _graft(old, new):
             changed[name] = old
         elif not _equal(old, new):
-            for other in [one for one_name, one in sys.modules.items() if one_name.startswith(_OURS)]:
+            for other in {module, *(one for one_name, one in sys.modules.items() if one_name.startswith(_OURS))}:
                 if name in vars(other) and vars(other)[name] is old:
                     setattr(other, name, new)
 
