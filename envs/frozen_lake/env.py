@@ -130,8 +130,8 @@ class FrozenLakeTask(TextTask[int]):
 
     @property
     def instance_key(self) -> str:
-        """The map in Gymnasium's letters."""
-        return "\n".join(self.lake.rows())
+        """The map's canonical form: see Lake.key."""
+        return self.lake.key
 
     def solve(self) -> list[str] | None:
         """A shortest path from here that avoids holes, as if moves were certain; None in a hole."""
@@ -187,9 +187,7 @@ def _told(form: Observation, lake: Lake, player: Cell) -> str:
 
 @lru_cache(maxsize=16_384)
 def _lake_of(seed: int, split: Split, size: int, p_frozen: float) -> Lake:
-    return draw_instance(
-        seed, split, lambda rng: generate_lake(rng, size, p_frozen), lambda lake: "\n".join(lake.rows())
-    )
+    return draw_instance(seed, split, lambda rng: generate_lake(rng, size, p_frozen), lambda lake: lake.key)
 
 
 @lru_cache(maxsize=1_024)

@@ -12,10 +12,9 @@ import numpy as np
 from ragen_envs.games.game import TextGame
 from ragen_envs.games.limits import GameLimits
 from ragen_envs.reply import Reply, format_reply, parse_reply
+from ragen_envs.seeds import Stream, generator
 from ragen_envs.spaces import AnyText
 from ragen_envs.task import chance_seed, read_options
-
-_SUBSTITUTES = 0x5EA7
 
 
 class GameStep(NamedTuple):
@@ -117,7 +116,7 @@ class TextGameEnv:
         self.game.reset(seed, split, outcome_seed)
         # A stream for each seat: what is drawn for one must not depend on when another replied.
         self._states = {
-            seat: _SeatState(np.random.default_rng([luck, _SUBSTITUTES, index]))
+            seat: _SeatState(generator(Stream.SUBSTITUTE_MOVES, luck, index))
             for index, seat in enumerate(self.possible_agents)
         }
         self._held, self._forfeits = {}, []

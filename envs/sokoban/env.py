@@ -106,10 +106,10 @@ class SokobanEnv(TextTask[int]):
 
     @property
     def instance_key(self) -> str:
-        """The start position as a grid."""
+        """The start position's canonical form: see Room.key."""
         if self._start is None:
             raise gym.error.ResetNeeded("call reset() first")
-        return self._start.grid()
+        return self._start.key
 
     def solve(self) -> list[str] | None:
         """A shortest solution from here."""
@@ -145,6 +145,10 @@ def _told(form: Observation, room: Room) -> str:
     return in_form(form, room.grid(), room.coordinates())
 
 
+def _key_of(room: Room) -> str:
+    return room.key
+
+
 @lru_cache(maxsize=16_384)
 def _room_of(
     seed: int, split: Split, height: int, width: int, num_boxes: int, min_steps: int | None, max_steps: int | None
@@ -156,4 +160,4 @@ def _room_of(
         solution = shortest_solution(room, max_steps or 100)
         return room if solution is not None and len(solution) >= (min_steps or 0) else None
 
-    return draw_instance(seed, split, generate, Room.grid)
+    return draw_instance(seed, split, generate, _key_of)

@@ -112,6 +112,11 @@ METRICS: tuple[Metric, ...] = (
         ("num_failed", "count", "episodes lost to an environment's or engine's error", "0",
          "their `error` is in `trajectories.jsonl`"),
         ("num_instances", "count", "episodes of an evaluation", "–", "–"),
+        ("distinct_instances", "count", "different task instances among an evaluation's, by their canonical keys;"
+         " `success` is the mean over these, each with its own mean", "as many as episodes",
+         "fewer cannot be had: `eval.num_instances` and `eval.num_test_instances` are above what the split holds"),
+        ("success_error", "0 … 0.5", "standard error of an evaluation's `success` over distinct instances; not told for"
+         " fewer than two", "small beside the change that is looked for", "more instances"),
     ),
     *_under(
         "replies",

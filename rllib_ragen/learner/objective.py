@@ -11,8 +11,7 @@ from rllib_ragen.config.schema import LearnerSection
 from rllib_ragen.credit.kl_estimate import kl_estimate
 from rllib_ragen.learner.losses.importance import importance_weights
 from rllib_ragen.learner.losses.kl import kl_loss
-from rllib_ragen.learner.losses.policy import policy_loss
-from rllib_ragen.learner.losses.sequence import sequence_log_ratio
+from rllib_ragen.learner.losses.registry import PolicyTokens, checked_loss
 from rllib_ragen.learner.losses.value import value_loss
 from rllib_ragen.learner.microbatches import MicroBatch
 from rllib_ragen.models.llm_module import TokenOutputs
@@ -67,14 +66,6 @@ def _surrogate(logprobs: Tensor, batch: MicroBatch, config: LearnerSection) -> t
     if config.tis_cap is not None:
         old = logprobs.detach() if batch.old_logprobs is None else batch.old_logprobs
         weight = weight * importance_weights(old, batch.behaviour_logprobs, config.tis_cap)
-    log_ratio = logprobs - old
-    if config.loss == "sequence":
-        log_ratio = sequence_log_ratio(log_ratio, batch.rows)
-    loss, clipped = policy_loss(
-        log_ratio,
-        batch.advantages,
-        clip_low=config.clip_low,
-        clip_high=config.clip_high,
-        clip_dual=config.clip_dual,
-    )
+    tokens = PolicyTokens(logprobs - old, batch.advantages, batch.rows, config)
+    loss, clipped = checked_loss(config.loss, tokens)
     return weight * loss, clipped

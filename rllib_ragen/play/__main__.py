@@ -24,6 +24,7 @@ from rllib_ragen.config.printable import safe
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name
 from rllib_ragen.models.quiet_libraries import quieten
+from rllib_ragen.rollout.specs import evaluation_specs
 from rllib_ragen.run.folder import RunFolder, is_run_folder
 from rllib_ragen.run.preflight import preflight
 from rllib_ragen.starpo.checks.build_config import build_config
@@ -108,7 +109,8 @@ def play(config: RunConfig, player: Player, split: str, instance: int) -> None:
     """Plays one episode and shows every message in full."""
     env: TextEnv = make_text_env(config.env.name, config.env.task, asdict(config.text_limits()))
     try:
-        message, _ = env.reset(seed=instance, options={"split": split, "outcome_seed": instance})
+        (spec,) = evaluation_specs(split, [instance])
+        message, _ = env.reset(seed=spec.env_seed, options={"split": split, "outcome_seed": spec.outcome_seed})
         show("system", env.system_prompt)
         show("user", message)
         player.told(env.system_prompt, message)
@@ -176,7 +178,8 @@ def _policy(config: RunConfig, adapter: Path | None, options: argparse.Namespace
     from rllib_ragen.play.model_policy import Policy
 
     quieten()
-    return Policy(config, adapter, greedy=options.greedy, instance=options.instance, show=show)
+    (spec,) = evaluation_specs(options.split, [options.instance])
+    return Policy(config, adapter, greedy=options.greedy, sampling_seed=spec.sampling_seed, show=show)
 
 
 def _natural(text: str) -> int:

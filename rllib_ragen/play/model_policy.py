@@ -22,7 +22,7 @@ _KEY = 0
 
 
 class Policy:
-    """Answers as it would in a rollout of the same instance and sampling seed."""
+    """Answers as it does in an evaluation of the same instance."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Policy:
         adapter: Path | None = None,
         *,
         greedy: bool,
-        instance: int,
+        sampling_seed: int,
         show: Callable[[str, str], None],
     ) -> None:
         """Loads the model that `config.model` names, on the CPU.
@@ -39,14 +39,14 @@ class Policy:
             config: a checked config.
             adapter: a peft folder to merge into the model.
             greedy: the likeliest token always.
-            instance: seeds the sampling.
+            sampling_seed: of the evaluation's episode (EpisodeSpec).
             show: prints a message under a role.
         """
         torch.set_num_threads(config.learner.torch_threads or torch.get_num_threads())
         folder = model_folder(config.model.path)
         model = load_model(folder, getattr(torch, config.model.dtype), adapter)
         self._rollout = config.rollout
-        self._greedy, self._seed, self._show = greedy, instance, show
+        self._greedy, self._seed, self._show = greedy, sampling_seed, show
         self._chat = ChatFormat.from_folder(folder)
         self._context = Context(self._chat)
         self._engine = HFEngine(model, max_context=config.rollout.max_context_tokens, max_rows=1)

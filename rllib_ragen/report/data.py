@@ -79,12 +79,12 @@ def read_run(path: Path) -> Run:
     if not rows:
         raise ConfigError(f"{path} has no row in progress.jsonl yet: the run has to finish an iteration first")
     versions = path / VERSIONS_FILE
-    config = folder.config()
+    config = folder.config_as_read()
     return Run(
         folder=folder,
         config=config,
         rows=[row for row in rows if "split" not in row],
-        evaluations=[Evaluation.from_row(row) for row in rows if "split" in row],
+        evaluations=[Evaluation.from_row(row, config.rollout.temperature) for row in rows if "split" in row],
         alarms=_read_jsonl(path / "alarms.jsonl"),
         trajectories=_read_jsonl(path / "trajectories.jsonl"),
         versions=json.loads(versions.read_text(encoding="utf-8")) if versions.is_file() else {},

@@ -13,7 +13,7 @@ from rllib_ragen.diagnostics.information_probe import SAMPLES
 from rllib_ragen.diagnostics.metrics import label_of, unit_of
 from rllib_ragen.report.charts import Line, line_chart, map_chart, stacked_chart, timeline_chart
 from rllib_ragen.report.data import Group, Run, Series, aligned
-from rllib_ragen.run.evaluation import marks
+from rllib_ragen.run.evaluation import marks, way
 
 
 @dataclass(frozen=True)
@@ -83,20 +83,26 @@ def success_figure(groups: Sequence[Group]) -> Figure | None:
     """Validation success by group and way of decoding, with floor and ceiling; None without a validation."""
     lines = []
     for colour, group in enumerate(groups):
-        for style, (greedy, way) in enumerate([(False, "T = 1"), (True, "greedy")]):
+        for style, greedy in enumerate([False, True]):
             curves = [curve for run in group.runs if len((curve := run.success("val", greedy))[0])]
             if curves:
-                lines.append(Line(way if colour == 0 else "", colour, style, curves, aligned(curves)))
+                label = way(greedy, *temperatures(groups)) if colour == 0 else ""
+                lines.append(Line(label, colour, style, curves, aligned(curves)))
     if not lines:
         return None
     note = "Validation instances, never trained on. Band: ± std over the runs of a group (seeds), not over instances."
     return Figure("Success", line_chart(lines, references(groups), "%", markers=True), note)
 
 
+def temperatures(groups: Sequence[Group]) -> list[float]:
+    """At which the runs sample, each once."""
+    return sorted({run.config.rollout.temperature for group in groups for run in group.runs})
+
+
 def training_success_figure(groups: Sequence[Group]) -> Figure | None:
     """Success of what was sampled for training."""
     lines = _lines(groups, {"success": ""}, scale=100)
-    note = "Training rollouts, T as configured."
+    note = f"Training rollouts, {way(False, *temperatures(groups))}."
     return Figure("Success while training", line_chart(lines, references(groups), "%"), note) if lines else None
 
 

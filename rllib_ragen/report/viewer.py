@@ -17,6 +17,8 @@ from rllib_ragen.types import DEFAULT_MODULE
 
 Pieces = Callable[[Sequence[int]], list[str]]
 """The text of each token; joined, the text of all."""
+_MAX_TOKENS_OF_CHARACTER = 4
+"""A character has at most four bytes in UTF-8, and a token at least one."""
 
 
 def viewer_data(runs: Sequence[Run], max_trajectories: int) -> list[dict[str, Any]]:
@@ -95,8 +97,21 @@ def _turn(turn: Row, think: bool, pieces: Pieces | None) -> dict[str, Any]:
 
 def _pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
     """A character that takes several tokens stands at the last of them."""
-    stream = DecodeStream(skip_special_tokens=False)
-    return [stream.step(tokenizer, token) or "" for token in ids]
+    stream, pieces, pending = DecodeStream(skip_special_tokens=False), [], 0
+    for at, token in enumerate(ids, start=1):
+        piece = stream.step(tokenizer, token) or ""
+        pieces.append(piece)
+        pending = 0 if piece else pending + 1
+        if pending == _MAX_TOKENS_OF_CHARACTER:
+            # The first of them is no part of a character. A stream would keep it, and decode all anew at each token.
+            pieces[at - pending] = tokenizer.decode([ids[at - pending]], skip_special_tokens=False)
+            pending -= 1
+            stream = DecodeStream(skip_special_tokens=False)
+            for waiting in ids[at - pending : at]:
+                stream.step(tokenizer, waiting)
+    if pending:
+        pieces[-1] = tokenizer.decode(list(ids[-pending:]), skip_special_tokens=False)
+    return pieces
 
 
 def _evenly(items: Sequence[int], count: int) -> list[int]:

@@ -10,17 +10,17 @@ import argparse
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rllib_ragen.config.command_line import make_parser, read_layers, run_command
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten, merge, parse_config, preset, read_yaml, save_config
 from rllib_ragen.config.schema import RunConfig
-from rllib_ragen.config.task_names import game_name, task_name
+from rllib_ragen.config.task_names import game_name, task_word
 from rllib_ragen.faults.exit_codes import ExitCode, exit_code_of, sentence_of
 from rllib_ragen.faults.interrupt import Interrupt
 from rllib_ragen.faults.watchdog import Watchdog
@@ -97,10 +97,19 @@ def plan(options: argparse.Namespace) -> Job:
         base = preset(str(flatten(given).get("env.name", RunConfig().env.name)))
     algorithm = {} if options.algorithm is None else algorithm_preset(options.algorithm)
     seats = {"multi_agent": {"mode": "self_play"}} if options.self_play else {}
-    config = build_config(base, algorithm, seats, flags, assignments)
+    return new_job(base, algorithm, seats, flags, assignments)
+
+
+def new_job(*layers: Mapping[str, Any]) -> Job:
+    """A run from the beginning, whose config is `layers`, of which later ones win; makes the run's folder.
+
+    Raises:
+        ConfigError: whatever is wrong, in one sentence.
+    """
+    config = build_config(*layers)
     engine = preflight(config)
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    name = config.name or f"{task_name(config.env.name)}-{stamp}-seed{config.seed}"
+    name = config.name or f"{task_word(config.env.name)}-{stamp}-seed{config.seed}"
     return Job(config, engine, RunFolder.create(config, name), None)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import read_yaml, save_config
+from rllib_ragen.config.load import parse_config, read_yaml, save_config
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.starpo.checkpoint.files import link_folder, write_whole
 from rllib_ragen.starpo.checkpoint.saved_policy import SavedPolicy, saved_policy
@@ -23,6 +23,7 @@ VERSIONS_FILE = "versions.json"
 CHECKPOINTS = "checkpoints"
 """Folder of a run's checkpoints."""
 _BEST = "best"
+_END = "end.json"
 _CHECKPOINT = re.compile(r"iteration_(\d{6,})")
 
 
@@ -77,8 +78,30 @@ class RunFolder:
         return self.path / "model_adapter"
 
     def config(self) -> RunConfig:
-        """The config that was saved. Raises ConfigError if this version cannot read it."""
+        """The config that was saved, checked. Raises ConfigError if this version cannot run it."""
         return build_config(read_yaml(self.path / CONFIG_FILE))
+
+    def config_as_read(self) -> RunConfig:
+        """The config that was saved, for who only shows it: what it names need not be there, and is not imported.
+
+        Raises:
+            ConfigError: this version does not know a key or its value.
+        """
+        return parse_config(read_yaml(self.path / CONFIG_FILE))
+
+    def stop_reason(self) -> str | None:
+        """Why the run stopped, in words; None if it has not, or was killed."""
+        path = self.path / _END
+        return str(json.loads(path.read_text(encoding="utf-8"))["stop_reason"]) if path.is_file() else None
+
+    def save_stop_reason(self, iteration: int, reason: str) -> None:
+        """Notes that the run has come to an end."""
+        end = {"iteration": iteration, "stop_reason": reason}
+        (self.path / _END).write_text(json.dumps(end, indent=2) + "\n", encoding="utf-8")
+
+    def forget_stop_reason(self) -> None:
+        """The run goes on."""
+        (self.path / _END).unlink(missing_ok=True)
 
     def checkpoints(self) -> list[SavedState]:
         """All complete checkpoints, oldest first."""

@@ -20,7 +20,7 @@ class RunLog:
     """Appends `measured` metrics to a run folder's logs.
 
     Training rows hold `iteration`, `time_s` and the metrics of one iteration; evaluation rows `iteration`, `split`,
-    `greedy` and what was reached.
+    `greedy`, what was reached, and `instances`: the mean success of each distinct one, by a digest of its key.
     """
 
     def __init__(self, folder: Path, start: int = 0) -> None:
@@ -70,9 +70,11 @@ class RunLog:
         """An alarm that went off; a row of alarms.jsonl."""
         _append(self._alarms, [alarm])
 
-    def evaluation(self, iteration: int, split: str, greedy: bool, result: Mapping[str, Any]) -> Row:
-        """One evaluation; the row that was written."""
-        row = {"iteration": iteration, "split": split, "greedy": greedy, **result}
+    def evaluation(
+        self, iteration: int, split: str, greedy: bool, result: Mapping[str, Any], instances: Mapping[str, float]
+    ) -> Row:
+        """One evaluation, with the success on each of its instances; the row that was written."""
+        row = {"iteration": iteration, "split": split, "greedy": greedy, **result, "instances": dict(instances)}
         _append(self._progress, [row])
         way = "greedy" if greedy else "sampled"
         self._tensorboard.curves(iteration, {f"{split}_{way}/{name}": value for name, value in result.items()})

@@ -121,7 +121,8 @@ class SweepStudy:
         for name in self._spec.objectives:
             found = [result[name] for result in results]
             values.append(statistics.fmean(found))
-            self._note(number, f"spread:{name}", statistics.stdev(found) if len(found) > 1 else 0.0)
+            if len(found) > 1:
+                self._note(number, f"spread:{name}", statistics.stdev(found))
         self._note(number, "stopped", next((result["stopped"] for result in results if result["stopped"]), ""))
         if any(map(math.isnan, values)):
             self._note(number, "failed", "an objective was not measured")

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rllib_ragen.config.schema import CreditSection
-from rllib_ragen.credit.filters import TOP_P_EPS, filter_groups
+from rllib_ragen.credit.filter_rules import TOP_P_EPS, filter_names
+from rllib_ragen.credit.filters import filter_groups
 from rllib_ragen.credit.group_scores import group_scores
 from rllib_ragen.credit.registry import make_estimator
 from rllib_ragen.types import StopReason, Trajectory
@@ -114,7 +115,7 @@ def test_top_k_share_is_not_lost_to_rounding() -> None:
     assert len(kept_groups(batch, filter="top_k", filter_value=0.29)) == 29  # 0.29 · 100 = 28.999…
 
 
-STRATEGIES = get_args(CreditSection.model_fields["filter"].annotation)
+STRATEGIES = filter_names()
 
 
 @pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "none"])

@@ -51,7 +51,7 @@ def test_every_logged_metric_is_in_the_tables_and_nothing_else(model: Path, tmp_
     algo = digits_config(model, estimator="gae").build_algo()
     log = RunLog(tmp_path)
     log.train(1, 1.0, measured(algo.train()["starpo"]), algo.last_trajectories(), algo.last_advantages())
-    log.evaluation(1, "val", True, measured(algo.evaluate_split("val", 2, True)))
+    log.evaluation(1, "val", True, measured(algo.evaluate_split("val", 2, True)), {})
     log.close()
     algo.stop()
     logged = {name for row in log.rows() for name in row} - {"split", "greedy"}

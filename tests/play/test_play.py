@@ -13,6 +13,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from ragen_envs.registry import make_text_env
+from ragen_envs.splits import instance_seed
 from rllib_ragen.config.printable import safe
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.models.chat_format import ChatFormat
@@ -21,7 +22,7 @@ from rllib_ragen.models.lora_settings import LoraSettings
 from rllib_ragen.play.__main__ import main
 from rllib_ragen.rollout.collect import collect
 from rllib_ragen.rollout.engines.hf import HFEngine
-from rllib_ragen.rollout.specs import EpisodeSpec
+from rllib_ragen.rollout.specs import evaluation_specs
 from rllib_ragen.run.folder import RunFolder
 from rllib_ragen.starpo.checkpoint.manifest import read_manifest, write_manifest
 from rllib_ragen.starpo.checks.build_config import build_config
@@ -48,7 +49,7 @@ def test_a_person_sees_every_message_of_the_environment_and_can_win(
 ) -> None:
     limits = {"prompt_style": "full", "max_turns": 3, "max_actions": 40, "max_actions_per_turn": 40}
     env = make_text_env("sokoban", {"height": 6, "width": 6, "num_boxes": 1, "observation": "both"}, limits)
-    shown = [env.reset(seed=2, options={"split": "val", "outcome_seed": 2})[0]]
+    shown = [env.reset(seed=instance_seed("val", 2), options={"split": "val"})[0]]
     shown.append(env.step("<think></think><answer>jump</answer>")[0])
     solution = env.task.solve()
     assert solution
@@ -86,7 +87,7 @@ def test_a_model_replies_as_in_a_rollout_of_the_same_seeds(
     limits = asdict(RunConfig().text_limits())
     task = {"height": 6, "width": 6, "num_boxes": 1, "observation": "both"}
     (trajectory,) = collect(
-        [EpisodeSpec("g", env_seed=3, outcome_seed=3, sampling_seed=3, split="val")],
+        evaluation_specs("val", [3]),
         engine=HFEngine(model, max_context=1024, max_rows=1),
         chat=chat,
         make_env=lambda: make_text_env("sokoban", task, limits),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ragen_envs.splits import instance_seed
 from rllib_ragen.rollout.specs import GROUPS_PER_SEED, EpisodeSpec, evaluation_specs, training_specs
 
 
@@ -24,7 +25,7 @@ def test_no_two_episodes_of_a_run_share_a_seed_of_chance(seed: str, run_seed: in
 
 
 def test_the_two_seeds_of_chance_are_different_streams() -> None:
-    specs = [*training_specs(0, 0, 20, 8), *evaluation_specs("val", 20), *evaluation_specs("test", 20)]
+    specs = [*training_specs(0, 0, 20, 8), *evaluation_specs("val", range(20)), *evaluation_specs("test", range(20))]
     assert not {spec.sampling_seed for spec in specs} & {spec.outcome_seed for spec in specs}
 
 
@@ -60,16 +61,16 @@ def test_a_run_has_so_many_groups_and_no_more() -> None:
 
 
 def test_seeds_are_what_a_checkpoint_and_an_environment_can_hold() -> None:
-    specs = [*training_specs(0, 0, 50, 4), *evaluation_specs("val", 50)]
+    specs = [*training_specs(0, 0, 50, 4), *evaluation_specs("val", range(50))]
     seeds = [seed for spec in specs for seed in (spec.env_seed, spec.outcome_seed, spec.sampling_seed)]
     assert all(type(seed) is int and 0 <= seed < 2**63 for seed in seeds)
     assert max(seeds) > 2**61, "63 bits, not fewer"
 
 
 def test_evaluation_plays_every_instance_once_with_chances_of_its_own() -> None:
-    specs = evaluation_specs("test", 12)
-    assert [spec.env_seed for spec in specs] == list(range(12))
+    specs = evaluation_specs("test", range(12))
+    assert [spec.env_seed for spec in specs] == [instance_seed("test", number) for number in range(12)]
     assert [spec.group_id for spec in specs] == [f"test-{i}" for i in range(12)]
     assert {spec.split for spec in specs} == {"test"}
     assert len({spec.sampling_seed for spec in specs}) == len({spec.outcome_seed for spec in specs}) == 12
-    assert evaluation_specs("test", 5) == specs[:5]
+    assert evaluation_specs("test", range(5)) == specs[:5]

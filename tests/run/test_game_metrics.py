@@ -63,7 +63,7 @@ def test_the_numbers_of_several_policies_become_one() -> None:
 def test_evaluations_are_told_seat_by_seat() -> None:
     row = {"iteration": 3, "split": "val", "greedy": False, "success": 0.5, "num_instances": 4.0, "num_failed": 0.0}
     games = {"win_rate_x_vs_uniform": 0.5, "draw_rate_x_vs_uniform": 0.25, "loss_rate_x_vs_uniform": 0.25}
-    found = Evaluation.from_row(row | games | {"return_x_vs_uniform": 0.25})
+    found = Evaluation.from_row(row | games | {"return_x_vs_uniform": 0.25}, 1.0)
     assert outcome_lines(found) == ["  T = 1, x vs uniform: 50 % won, 25 % drawn, 25 % lost, return +0.25"]
 
 

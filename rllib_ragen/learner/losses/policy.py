@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from rllib_ragen.credit.kl_estimate import bounded_log_ratio
+from rllib_ragen.learner.losses.registry import PolicyTokens
 
 
 def policy_loss(
@@ -37,3 +38,15 @@ def policy_loss(
         loss = torch.where(capped, cap, loss)
         clipped = clipped | capped
     return loss, clipped
+
+
+def token_loss(tokens: PolicyTokens) -> tuple[torch.Tensor, torch.Tensor]:
+    """`policy_loss` of each token's own ratio, with the clips of the config: PPO's."""
+    config = tokens.config
+    return policy_loss(
+        tokens.log_ratio,
+        tokens.advantages,
+        clip_low=config.clip_low,
+        clip_high=config.clip_high,
+        clip_dual=config.clip_dual,
+    )
