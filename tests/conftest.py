@@ -15,7 +15,7 @@ from tests.report.browser import missing as missing_browser
 # Before torch is imported, here and in the processes that tests start: more threads than cores make small models slow.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Ray starts a worker per CPU for tasks, of which there are none: a second of CPU time each, for nothing.
-os.environ.setdefault("RAY_prestart_worker_first_driver", "0")  # noqa: SIM112
+os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
 # On a busy machine an example takes as long as it takes.
 hypothesis.settings.register_profile(
     "no_deadline", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]

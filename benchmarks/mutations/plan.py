@@ -17,6 +17,8 @@ FURTHER: dict[str, tuple[str, ...]] = {
     "rollout/specs.py": ("rollout/test_specs.py",),
 }
 """By path below rllib_ragen/: test files below tests/."""
+DOORS = ("credit/filter_rules.py", "credit/registry.py", "learner/losses/registry.py")
+"""Modules that users' own code comes in by, whose tests are in tests/doors/, too."""
 
 
 def planned() -> dict[str, tuple[str, ...]]:
@@ -31,7 +33,9 @@ def planned() -> dict[str, tuple[str, ...]]:
             if path.stem != "__init__":
                 own = [tests / f"test_{path.stem}.py", tests / f"test_{path.stem}_loss.py"]
                 chosen = [one for one in own if one.exists()] or sorted(tests.glob("test_*.py"))
-                found[f"{folder}/{path.name}"] = tuple(f"{folder}/{one.name}" for one in chosen)
+                module = f"{folder}/{path.name}"
+                doors = ("doors/test_names.py",) if module in DOORS else ()
+                found[module] = (*doors, *(f"{folder}/{one.name}" for one in chosen))
     return found | FURTHER
 
 
