@@ -51,6 +51,7 @@ def test_the_same_change_in_two_places_has_two_names_and_texts_stay() -> None:
 SOURCE = """
 from functools import lru_cache
 LIMIT = 3
+UNTOUCHED = object()
 TABLE = {"double": lambda x: 2 * x}
 def limited(x, most=LIMIT): return min(x, most)
 @lru_cache
@@ -65,18 +66,18 @@ class Counter:
 
 
 @pytest.mark.parametrize(
-    ("change", "expression", "before", "after"),
+    ("where", "change", "expression", "before", "after"),
     [
-        (("LIMIT = 3", "LIMIT = 5"), "(limited(9), Counter().limit)", (3, 3), (5, 5)),
-        (("min(x", "max(x"), "(limited(9), cached(1))", (3, 2), (9, 3)),
-        (("x + 1", "x - 1"), "cached(2)", 3, 1),
-        (("2 * x", "3 * x"), "Counter.of(2)", 4, 6),
-        (("step = 1", "step = 7"), "Counter.of(1)", 2, 14),
-        (("return LIMIT", "return -LIMIT"), "counter.limit", 3, -3),
+        ("module", "3 → 4", "(limited(9), Counter().limit)", (3, 3), (4, 4)),
+        ("limited", "min(x, most) → max(x, most)", "(limited(9), cached(1))", (3, 2), (9, 3)),
+        ("cached", "x + 1 → x - 1", "cached(2)", 3, 1),
+        ("module", "2 * x → x", "Counter.of(2)", 4, 2),
+        ("Counter", "1 → 2", "Counter.of(1)", 2, 4),
+        ("Counter.limit", "return LIMIT → return None", "counter.limit", 3, None),
     ],
 )
 def test_a_change_takes_effect_on_what_others_have_imported(
-    change: tuple[str, str], expression: str, before: object, after: object
+    where: str, change: str, expression: str, before: object, after: object
 ) -> None:
     module = ModuleType("example")
     module.__file__ = "example.py"
@@ -86,10 +87,20 @@ def test_a_change_takes_effect_on_what_others_have_imported(
     exec(f"value = {expression}", found)
     assert found["value"] == before
     module.cached.cache_clear()
-    assert change[0] in SOURCE
-    graft(module, compile(SOURCE.replace(*change), "example.py", "exec"))
+    (mutation,) = [one for one in mutations(SOURCE, "example.py") if one.key == (where, change)]
+    graft(module, mutation.code, mutation.names)
     exec(f"value = {expression}", found)
     assert found["value"] == after
+
+
+def test_what_a_change_does_not_touch_stays_one_thing() -> None:
+    module = ModuleType("example")
+    module.__file__ = "example.py"
+    exec(SOURCE, vars(module))
+    before = module.UNTOUCHED
+    for mutation in mutations(SOURCE, "example.py"):
+        graft(module, mutation.code, mutation.names)
+    assert module.UNTOUCHED is before
 
 
 @pytest.mark.parametrize(("tests", "seen"), [("credit/test_overlong.py", "all"), ("credit/test_rae.py", "none")])
