@@ -27,8 +27,15 @@ OF_RAY_DEFAULT = ("aiohttp_cors", "colorful", "opencensus", "smart_open", "virtu
 MISSING = [name for name in OF_RAY_DEFAULT if importlib.util.find_spec(name) is None]
 
 
-LONG = ("tests/sweep/test_sweep.py", "tests/run/test_run.py", "tests/learner/test_splits.py")
-"""Files that take longest, in order: with several processes they begin first, so that none is left alone at the end."""
+LONG = (
+    *("tests/rollout/test_vllm_engine.py", "tests/sweep/test_sweep.py", "tests/faults/test_driver.py"),
+    *("tests/run/test_run.py", "tests/starpo/test_resume.py", "tests/run/test_jobs.py", "tests/starpo/test_lora.py"),
+    *("tests/faults/test_storage.py", "tests/faults/test_runners.py", "tests/learner/test_splits.py"),
+    *("tests/starpo/test_games.py", "tests/starpo/test_runners.py", "tests/house/test_wheel.py"),
+    *("tests/starpo/test_training.py", "tests/run/test_game_run.py", "tests/diagnostics/test_gradients.py"),
+)
+"""Files that start Ray, vLLM or commands often: with several processes they begin first, so that at the end none of them
+is left alone with a core to spare."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import LONG
+
 TESTS = Path(__file__).parents[1]
 LIMITS_OF_ANOTHER_KIND = {"wait_procs": "then they are killed", "urlopen": "then it is asked again"}
 """Calls whose own limit decides nothing, and what comes after it."""
@@ -32,3 +34,8 @@ def test_a_test_waits_for_conditions_and_not_for_seconds(path: Path) -> None:
         assert not sleeps or str(path.relative_to(TESTS)) in PAUSES, (
             f"line {node.lineno}: sleeping for what will have happened by then; wait_until waits for it"
         )
+
+
+def test_the_files_that_begin_first_are_there() -> None:
+    assert len(set(LONG)) == len(LONG)
+    assert all((TESTS.parent / name).is_file() for name in LONG)
