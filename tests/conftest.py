@@ -34,8 +34,8 @@ LONG = (
     *("tests/starpo/test_games.py", "tests/starpo/test_runners.py", "tests/house/test_wheel.py"),
     *("tests/starpo/test_training.py", "tests/run/test_game_run.py", "tests/diagnostics/test_gradients.py"),
 )
-"""Files that start Ray, vLLM or commands often: with several processes they begin first, so that at the end none of them
-is left alone with a core to spare."""
+"""Files that start Ray, vLLM or commands often: with several processes they begin first, so that at the end no process
+is left alone with one of them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -87,12 +87,12 @@ class _Loop:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Forks for every change; the tests that saw most so far are run first."""
+        """Forks for every change; first come the tests that saw most so far, last those that try many examples."""
         name = f"rllib_ragen.{self.trial.module.removesuffix('.py').replace('/', '.')}"
         module = importlib.import_module(name)
         filename = str(module.__file__)
         source = Path(filename).read_text(encoding="utf-8")
-        items, began = list(session.items), _cpu()
+        items, began = sorted(session.items, key=_is_property), _cpu()
         self.trial.tests = len(items)
         # Children share the memory of what is imported as long as their garbage collector does not look at it.
         gc.collect()
@@ -110,7 +110,7 @@ class _Loop:
                 self.trial.survivors.append(mutation)
             elif killer:
                 self.trial.killers[killer] += 1
-                items.sort(key=lambda item: -self.trial.killers[item.nodeid])
+                items.sort(key=lambda item: (_is_property(item), -self.trial.killers[item.nodeid]))
         self.trial.seconds = _cpu() - began
         return True
 
@@ -151,6 +151,10 @@ class _Loop:
             if self._failed:
                 return item.nodeid
         return ""
+
+
+def _is_property(item: pytest.Item) -> bool:
+    return bool(getattr(getattr(item, "obj", None), "is_hypothesis_test", False))
 
 
 def _wait(child: int) -> int:
