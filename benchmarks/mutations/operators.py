@@ -127,8 +127,9 @@ def _slots(holder: ast.AST, where: str) -> Iterator[tuple[str, ast.AST, str, int
             yield where, holder, field, index, node
             if isinstance(node, ast.Raise):
                 continue
-            named = isinstance(node, (ast.FunctionDef, ast.ClassDef))
-            inner = f"{where}.{node.name}".removeprefix("module.") if named else where
+            inner = where
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                inner = f"{where}.{node.name}".removeprefix("module.")
             yield from _slots(node, inner)
 
 
@@ -147,7 +148,8 @@ def _replacements(node: ast.AST, holder: ast.AST, field: str) -> Iterator[ast.AS
     if isinstance(node, ast.expr):
         yield from _of_expression(node)
         if field == "test" and not isinstance(node, (ast.Compare, ast.BoolOp)):
-            yield node.operand if _is_not(node) else ast.UnaryOp(ast.Not(), node)
+            negated = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+            yield node.operand if negated else ast.UnaryOp(ast.Not(), node)  # type: ignore[attr-defined]
         if field == "test" and isinstance(holder, (ast.If, ast.IfExp)):
             yield ast.Constant(False)
         if field == "ifs":
@@ -160,10 +162,6 @@ def _replacements(node: ast.AST, holder: ast.AST, field: str) -> Iterator[ast.AS
 
 def _is_none(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
-
-
-def _is_not(node: ast.AST) -> bool:
-    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
 
 
 def _of_expression(node: ast.expr) -> Iterator[ast.AST]:
