@@ -7,20 +7,20 @@ Ray and torch are imported only after the checks, so that bad input is answered 
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rllib_ragen.config.command_line import make_parser, read_layers, run_command
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten, merge, parse_config, preset, read_yaml, save_config
 from rllib_ragen.config.schema import RunConfig
-from rllib_ragen.config.task_names import game_name, task_name
+from rllib_ragen.config.task_names import game_name, task_word
+from rllib_ragen.faults.ending import leave
 from rllib_ragen.faults.exit_codes import ExitCode, exit_code_of, sentence_of
 from rllib_ragen.faults.interrupt import Interrupt
 from rllib_ragen.faults.watchdog import Watchdog
@@ -28,11 +28,12 @@ from rllib_ragen.models.tiny.run_model import ensure_run_model
 from rllib_ragen.rollout.engines.choose import EngineChoice
 from rllib_ragen.run.console import Display, make_display
 from rllib_ragen.run.evaluation import find_baselines, results_table, scale_line
-from rllib_ragen.run.folder import RunFolder, SavedState
+from rllib_ragen.run.folder import CONFIG_FILE, RunFolder, SavedState
 from rllib_ragen.run.preflight import preflight
 from rllib_ragen.run.start_ray import start_ray
 from rllib_ragen.starpo.checkpoint.manifest import config_differences, read_manifest
 from rllib_ragen.starpo.checks.build_config import build_config
+from rllib_ragen.starpo.users_names import known_here_alone
 
 if TYPE_CHECKING:
     from rllib_ragen.run.loop import Training
@@ -97,10 +98,19 @@ def plan(options: argparse.Namespace) -> Job:
         base = preset(str(flatten(given).get("env.name", RunConfig().env.name)))
     algorithm = {} if options.algorithm is None else algorithm_preset(options.algorithm)
     seats = {"multi_agent": {"mode": "self_play"}} if options.self_play else {}
-    config = build_config(base, algorithm, seats, flags, assignments)
+    return new_job(base, algorithm, seats, flags, assignments)
+
+
+def new_job(*layers: Mapping[str, Any]) -> Job:
+    """A run from the beginning, whose config is `layers`, of which later ones win; makes the run's folder.
+
+    Raises:
+        ConfigError: whatever is wrong, in one sentence.
+    """
+    config = build_config(*layers)
     engine = preflight(config)
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    name = config.name or f"{task_name(config.env.name)}-{stamp}-seed{config.seed}"
+    name = config.name or f"{task_word(config.env.name)}-{stamp}-seed{config.seed}"
     return Job(config, engine, RunFolder.create(config, name), None)
 
 
@@ -121,14 +131,15 @@ def plan_resume(folder: RunFolder, given: dict[str, object]) -> Job:
             )
     start = folder.newest_checkpoint()
     check_checkpoint(folder, start, config)
-    if start.iteration >= config.iterations:
+    # A run that was stopped after its last iteration has yet to be tested and exported.
+    if start.iteration >= config.iterations and folder.is_finished(start.iteration):
         raise ConfigError(
             f"iterations: all {config.iterations} of {folder.path} are done; to go on give --iterations"
             f" above {start.iteration}"
         )
     config.results_dir = folder.path.parent
     engine = preflight(config)
-    save_config(config, folder.path / "config.yaml")
+    save_config(config, folder.path / CONFIG_FILE)
     return Job(config, engine, folder, start)
 
 
@@ -146,7 +157,7 @@ def check_checkpoint(folder: RunFolder, start: SavedState, config: RunConfig) ->
         raise ConfigError(f"{error}; {how}") from None
     differing = config_differences(facts["config"], config.model_dump(mode="json"))
     if differing:
-        raise ConfigError(f"{folder.path}/config.yaml and its checkpoint differ: {'; '.join(differing)}")
+        raise ConfigError(f"{folder.path / CONFIG_FILE} and its checkpoint differ: {'; '.join(differing)}")
 
 
 def run(job: Job) -> int:
@@ -198,6 +209,8 @@ def _run(job: Job, display: Display, interrupt: Interrupt) -> int:
     display.say(f"run folder  {job.folder.path}")
     display.say(f"model       {config.model.path}")
     display.say(f"sampling    {job.engine.why}")
+    if names := known_here_alone(config):
+        display.say(f"note        {', '.join(names)}: registered by this program, not known to --resume and evaluate")
     if game_name(config.env.name) is not None:
         display.say(f"policy      {ensure_run_model(config, display.say)}")
     baselines = find_baselines(config)
@@ -205,9 +218,9 @@ def _run(job: Job, display: Display, interrupt: Interrupt) -> int:
 
     start_ray(config)
     interrupt.install()
-    from rllib_ragen.run.loop import run_training
+    from rllib_ragen.run.loop import Surroundings, run_training
 
-    training, reason = run_training(config, job.folder, job.start, display, interrupt, baselines)
+    training, reason = run_training(Surroundings(config, job.folder, display, interrupt, baselines), job.start)
     display.close()
     if interrupt.requested:
         display.say(f"Stopped at iteration {training.iteration}, and saved. {how_to_go_on(job.folder)}")
@@ -223,29 +236,43 @@ def tell_results(job: Job, training: Training, reason: str, display: Display, ta
     """The end of the story: why it ended, what was reached, where everything lies."""
     path = job.folder.path
     display.say(f"Stopped after iteration {training.iteration}, because {reason}.\n\n{table}\n")
-    display.say(f"config, logs   {path}/config.yaml, progress.csv, progress.jsonl, trajectories.jsonl")
+    display.say(f"config, logs   {path / CONFIG_FILE}, progress.csv, progress.jsonl, trajectories.jsonl")
     display.say(f"model          {job.folder.export}  (a transformers folder)")
     if job.config.learner.lora_rank is not None:
         display.say(f"adapter        {job.folder.export_adapter}  (a peft folder)")
     display.say(f"checkpoint     {job.folder.newest_checkpoint().path}")
     if best := job.folder.best_checkpoint():
-        display.say(f"best           {best.path}  (on validation)")
+        display.say(f"best           {best.path}  (on validation; evaluate, below, tells how good it is on others)")
     display.say(f"curves         tensorboard --logdir {path / 'tensorboard'}")
     display.say(f"report         python -m rllib_ragen.report {path}")
+    if known_here_alone(job.config):
+        return
     display.say(f"evaluate       python -m rllib_ragen.evaluate {path} --split test")
-    if training.iteration >= job.config.iterations:
-        more = f" --iterations {2 * job.config.iterations}"
-    else:
-        more = "" if job.config.time_limit_s is None else f" --time-limit {2 * job.config.time_limit_s:g}"
+    more = "".join(f" {option}" for option in longer(job.config, training.iteration, reason))
     display.say(f"train longer   python -m rllib_ragen.run --resume {path}{more}")
+
+
+def longer(config: RunConfig, iteration: int, reason: str) -> list[str]:
+    """Options with which a resumed run does not stop at once where this one has, for `reason`: limits twice as far."""
+    limits = {
+        "time limit": (config.time_limit_s, "--time-limit {:g}"),
+        "sampled tokens": (config.token_limit, "--set token_limit={:d}"),
+    }
+    done = iteration >= config.iterations
+    found = [f"--iterations {2 * config.iterations}"] if done else []
+    return found + [
+        option.format(2 * limit)
+        for word, (limit, option) in limits.items()
+        if limit is not None and (done or word in reason)
+    ]
 
 
 def how_to_go_on(folder: RunFolder) -> str:
     """The resume command, or that there is nothing to resume."""
     if not folder.checkpoints():
-        return f"There is no checkpoint in {folder.path} yet: start again."
+        return f"There is no checkpoint in {folder.path} yet: start again, under another --name."
     return f"To go on: python -m rllib_ragen.run --resume {folder.path}"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from ray.rllib.core import DEFAULT_MODULE_ID
@@ -12,12 +11,12 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 from ragen_envs.games.baselines import best_script
 from ragen_envs.games.registry import make_game
 from ragen_envs.seeds import Stream, seed_of
+from ragen_envs.tree import Tree
 from rllib_ragen.config.policy_plan import PolicyPlan
 from rllib_ragen.config.schema import MultiAgentSection
-from rllib_ragen.rollout.collect_games import GameSpec
+from rllib_ragen.rollout.game_answers import GameSpec
 from rllib_ragen.rollout.scripted_seats import SCRIPT
 from rllib_ragen.rollout.specs import EpisodeSpec, evaluation_specs, training_specs
-from rllib_ragen.rollout.statistics import rollout_statistics
 from rllib_ragen.starpo.matchmaking.league import League, member_ids, score_of
 from rllib_ragen.starpo.matchmaking.single_agent import Matchmaker, Play
 from rllib_ragen.types import Trajectory
@@ -36,11 +35,11 @@ def policies_of(section: MultiAgentSection, seats: Sequence[str]) -> tuple[list[
     return [DEFAULT_MODULE_ID], [DEFAULT_MODULE_ID], _learner
 
 
-def _own_role(agent_id: str, episode: Any, **kwargs: Any) -> str:
+def _own_role(agent_id: str, episode: object, **kwargs: object) -> str:
     return agent_id
 
 
-def _learner(agent_id: str, episode: Any, **kwargs: Any) -> str:
+def _learner(agent_id: str, episode: object, **kwargs: object) -> str:
     return str(DEFAULT_MODULE_ID)
 
 
@@ -88,28 +87,28 @@ class GameMatchmaker(Matchmaker):
         In a cooperative game, besides, as many of the policies among themselves: what they reach together.
 
         Returns:
-            rollout_statistics and num_instances: of the games against the random player; in a cooperative game of the
-            first seat in those among themselves. Of every seat and opponent: win_rate, draw_rate, loss_rate and
+            evaluation_statistics and num_instances: of the games against the random player; in a cooperative game of
+            the first seat in those among themselves. Of every seat and opponent: win_rate, draw_rate, loss_rate and
             return, as `win_rate_<seat>_vs_<opponent>`; among themselves it is `_vs_itself`. Environments without
-            scripted players: rollout_statistics of the policies among themselves.
+            scripted players: evaluation_statistics of the policies among themselves.
         """
         if self._game is None:
             trajectories = self.own(play(evaluation_specs(split, range(num_instances))))
-            return rollout_statistics(trajectories) | {"num_instances": float(num_instances)}
+            return self._evaluated(trajectories, num_instances)
         found: dict[str, float] = {}
         if self._cooperative:
             specs = self._together(split, num_instances)
             trajectories = play(specs)
             found |= seat_statistics(trajectories, self._seats, "_vs_itself")
             first = [trajectory for trajectory in trajectories if trajectory.agent_id == self._seats[0]]
-            found |= rollout_statistics(first) | {"num_instances": float(len(specs))}
+            found |= self._evaluated(first, len(specs))
         best = best_script(self._game)
         for number, opponent in enumerate([_RANDOM] if best is None else [_RANDOM, best]):
             specs = self._against(split, num_instances, opponent, number)
             trajectories = play(specs)
             found |= seat_statistics(trajectories, self._seats, f"_vs_{opponent}")
             if opponent == _RANDOM and not self._cooperative:
-                found |= rollout_statistics(trajectories) | {"num_instances": float(len(specs))}
+                found |= self._evaluated(trajectories, len(specs))
         return found
 
     def _together(self, split: str, num_games: int) -> list[GameSpec]:
@@ -139,11 +138,11 @@ class GameMatchmaker(Matchmaker):
         place = self._league.place_to_take(self._section, iteration, score_of(own))
         return None if place is None else (self.main, self._league.join(place, iteration))
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Tree:
         """The league's."""
         return {} if self._league is None else {"league": self._league.state()}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: Tree) -> None:
         """Takes what `state` gave. Raises ValueError if the league is a smaller one now."""
         if self._league is not None:
             self._league.restore(state.get("league", {}))
