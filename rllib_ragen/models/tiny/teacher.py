@@ -88,7 +88,9 @@ def demonstrate(env: TextEnv, seed: int, lesson: Lesson, rng: np.random.Generato
         elif lesson.max_plan is not None and len(plan) > lesson.max_plan:
             break
         plan = plan[: min(env.limits.max_actions_per_turn, env.actions_left)]
-        reply = format_reply(plan, _thought(env.task, plan) if env.limits.think else None)
+        # What must be copied is written behind a space, as in the observation: the same tokens.
+        said = [f" {plan[0]}"] if isinstance(env.task, BanditEnv | CountdownEnv) else plan
+        reply = format_reply(said, _thought(env.task, plan) if env.limits.think else None)
         messages.append(Message("assistant", reply, trained=not wanders))
         observation, _, terminated, truncated, _ = env.step(reply)
         done = terminated or truncated
@@ -106,13 +108,13 @@ def _thought(task: Any, plan: list[str]) -> str:
     """The plan in words, in the coordinates that the observation uses."""
     if isinstance(task, SokobanEnv):
         return _sokoban_thought(task, plan)
-    if isinstance(task, CountdownEnv):
+    if isinstance(task, BanditEnv | CountdownEnv):
         return f"{task.describe()} : {plan[0]}".replace("\n", " ")
     cells = getattr(task, "path_cells", None)
     if cells is not None:
         path = " ".join(f"go {r} {c}" for r, c in cells(plan))
         return f"{task.describe_positions()} : {path}"
-    return f"choose {plan[0]}"
+    raise NotImplementedError(f"{task.title} has no plans in words")
 
 
 def _sokoban_thought(task: SokobanEnv, plan: list[str]) -> str:
