@@ -21,7 +21,7 @@ _TASKS: dict[str, dict[str, Tree]] = {
     "sokoban": {
         "ragen-v1": {"observation": "grid"},
         "ragen-v2": {"observation": "both"},
-        "long-solutions": {"min_solution_steps": 5},
+        "long-solutions": {"min_solution_steps": 6},
         "8x8-2-boxes": {"height": 8, "width": 8, "num_boxes": 2},
     },
     "frozen_lake": {
