@@ -7,7 +7,6 @@ Ray and torch are imported only after the checks, so that bad input is answered 
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 import traceback
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten, merge, parse_config, preset, read_yaml, save_config
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name, task_word
+from rllib_ragen.faults.ending import leave
 from rllib_ragen.faults.exit_codes import ExitCode, exit_code_of, sentence_of
 from rllib_ragen.faults.interrupt import Interrupt
 from rllib_ragen.faults.watchdog import Watchdog
@@ -33,6 +33,7 @@ from rllib_ragen.run.preflight import preflight
 from rllib_ragen.run.start_ray import start_ray
 from rllib_ragen.starpo.checkpoint.manifest import config_differences, read_manifest
 from rllib_ragen.starpo.checks.build_config import build_config
+from rllib_ragen.starpo.users_names import known_here_alone
 
 if TYPE_CHECKING:
     from rllib_ragen.run.loop import Training
@@ -208,6 +209,8 @@ def _run(job: Job, display: Display, interrupt: Interrupt) -> int:
     display.say(f"run folder  {job.folder.path}")
     display.say(f"model       {config.model.path}")
     display.say(f"sampling    {job.engine.why}")
+    if names := known_here_alone(config):
+        display.say(f"note        {', '.join(names)}: registered by this program, not known to --resume and evaluate")
     if game_name(config.env.name) is not None:
         display.say(f"policy      {ensure_run_model(config, display.say)}")
     baselines = find_baselines(config)
@@ -215,9 +218,9 @@ def _run(job: Job, display: Display, interrupt: Interrupt) -> int:
 
     start_ray(config)
     interrupt.install()
-    from rllib_ragen.run.loop import run_training
+    from rllib_ragen.run.loop import Surroundings, run_training
 
-    training, reason = run_training(config, job.folder, job.start, display, interrupt, baselines)
+    training, reason = run_training(Surroundings(config, job.folder, display, interrupt, baselines), job.start)
     display.close()
     if interrupt.requested:
         display.say(f"Stopped at iteration {training.iteration}, and saved. {how_to_go_on(job.folder)}")
@@ -242,6 +245,8 @@ def tell_results(job: Job, training: Training, reason: str, display: Display, ta
         display.say(f"best           {best.path}  (on validation; evaluate, below, tells how good it is on others)")
     display.say(f"curves         tensorboard --logdir {path / 'tensorboard'}")
     display.say(f"report         python -m rllib_ragen.report {path}")
+    if known_here_alone(job.config):
+        return
     display.say(f"evaluate       python -m rllib_ragen.evaluate {path} --split test")
     more = "".join(f" {option}" for option in longer(job.config, training.iteration, reason))
     display.say(f"train longer   python -m rllib_ragen.run --resume {path}{more}")
@@ -270,4 +275,4 @@ def how_to_go_on(folder: RunFolder) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main)

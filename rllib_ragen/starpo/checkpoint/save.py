@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ragen_envs.tree import Tree
 from rllib_ragen.models.llm_module import LLM, VALUE_HEAD, lm_weights
 from rllib_ragen.models.lora_settings import LoraSettings
 from rllib_ragen.models.weight_arrays import WeightArray, WeightState, from_array
@@ -48,6 +49,7 @@ def save_checkpoint(
     progress: Mapping[str, Any],
     config: Mapping[str, Any],
     source: Path,
+    *,
     ahead: Sequence[Trajectory] = (),
     lora: LoraSettings | None = None,
 ) -> None:
@@ -110,7 +112,7 @@ def _write_module(
     save_weights(files.optimizer, moments, version)
 
 
-def load_learner_state(folder: Path) -> dict[str, Any]:
+def load_learner_state(folder: Path) -> Tree:
     """The learner's state in a checkpoint, as `Learner.set_state` takes it.
 
     Raises:
@@ -120,7 +122,7 @@ def load_learner_state(folder: Path) -> dict[str, Any]:
     check_files(folder, facts["files"], contents=True)
     version = str(facts["weights_seq_no"])
     modules: dict[str, WeightState] = {}
-    optimizers: dict[str, Any] = {}
+    optimizers: Tree = {}
     for module_id in facts["modules"]:
         own = module_files(folder, module_id)
         if facts.get("adapter_base"):
