@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from rllib_ragen.config import commands as commands_page
 from rllib_ragen.faults.ending import within
 from tests.faults.build import TOP
 
@@ -71,6 +74,9 @@ def test_every_command_leaves_by_this_door() -> None:
         *("run", "sweep", "evaluate", "report", "play", "tournament", "gradients"),
     }
     assert {ends[name] for name in commands} == {"    leave(main)\n"}
+    scripts = tomllib.loads((TOP / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
+    assert scripts == {"rllib-ragen": "rllib_ragen.config.commands:script"}
+    assert inspect.getsource(commands_page.script).endswith("    leave(main)\n")
 
 
 def test_what_takes_too_long_is_left() -> None:
