@@ -121,7 +121,7 @@ class Watchdog:
 
 
 _waits: dict[int, list[_Wait]] = {}
-"""By thread, outermost first."""
+"""Waits by thread, outermost first."""
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
@@ -30,10 +29,10 @@ class MultiAgentLLMEnvRunner(LLMEnvRunner):
     seed have the same line-up, so that the trajectories of a (policy, role, game seed) can be compared.
     """
 
-    def _adapted(self, env: Any) -> MultiAgentEnv:
+    def _adapted(self, env: object) -> MultiAgentEnv:
         return GameMultiAgentEnv(env) if isinstance(env, TextGameEnv) else env
 
-    def _look_at(self, env: Any) -> None:
+    def _look_at(self, env: object) -> None:
         if not isinstance(env, (TextGameEnv, MultiAgentEnv)):
             raise TypeError(
                 f"a multi-agent StarPO plays TextGameEnv and MultiAgentEnv environments, {self.config.env!r} makes a"

@@ -67,7 +67,8 @@ def plan(options: argparse.Namespace) -> tuple[SweepSpec, Path]:
     preflight(spec.first_config(), writes=False)
     folder = (options.results_dir / spec.name).absolute()
     if folder.exists():
-        raise ConfigError(f"name: {folder} exists already; give another --name, or --resume {folder}")
+        way_out = f"--resume {folder}" if (folder / SPEC_FILE).is_file() else "delete it: it holds no sweep"
+        raise ConfigError(f"name: {folder} exists already; give another --name, or {way_out}")
     folder.mkdir(parents=True)
     save_sweep(spec, folder / SPEC_FILE)
     return spec, folder

@@ -19,6 +19,7 @@ from ragen_envs.games.game import TextGame
 from ragen_envs.games.limits import GameLimits
 from ragen_envs.games.players import PLAYERS
 from ragen_envs.games.registry import game_names, make_game
+from ragen_envs.tree import Tree
 from rllib_ragen.config.command_line import make_parser, positive, read_layers, run_command
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten, merge, preset
@@ -181,7 +182,7 @@ def _ready(source: ModelSource, config: RunConfig) -> ModelSource:
     return source
 
 
-def hold(plan: Plan) -> dict[str, Any]:
+def hold(plan: Plan) -> Tree:
     """Plays, prints, and returns what the JSON file holds."""
     from rich.console import Console
 
@@ -220,7 +221,7 @@ def hold(plan: Plan) -> dict[str, Any]:
     found: dict[str, Rating] = {}
     if not game.cooperative:
         try:
-            found = ratings(results, RANDOM)
+            found = ratings(records, game, RANDOM)
             print_ratings(console, found, RANDOM, leaks)
         except ValueError as error:  # nearly all games were cut off
             console.print(f"no ratings: {error}", markup=False)
@@ -231,7 +232,7 @@ def hold(plan: Plan) -> dict[str, Any]:
     })  # fmt: skip
 
 
-def _report(plan: Plan, records: Sequence[Record], found: Mapping[str, Any]) -> dict[str, Any]:
+def _report(plan: Plan, records: Sequence[Record], found: Mapping[str, Any]) -> Tree:
     return {
         "format": _FORMAT,
         "game": plan.game,

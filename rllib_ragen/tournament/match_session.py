@@ -56,6 +56,13 @@ class Record:
     moves: list[Move] = field(default_factory=list)
     error: str = ""
     """What ended it, if it failed: then it counts for nobody, and the rest is empty."""
+    instance_key: str = ""
+    """Canonical text of the instance, in games whose instances are split by content."""
+
+    @property
+    def instance(self) -> str:
+        """What tells instances apart: their key, or else the seed that they were drawn with."""
+        return self.instance_key or f"seed {self.fixture.env_seed}"
 
     def seats_of(self, player: str, seats: Sequence[str]) -> list[str]:
         """The seats that `player` had."""
@@ -145,4 +152,5 @@ def read_record(fixture: Fixture, env: MultiAgentEnv) -> Record:
         returns={seat: reward_of(total, f"seat {seat!r} got") for seat, total in env.returns.items()},
         success={seat: bool(info["success"]) for seat, info in infos.items()},
         moves=env.moves,
+        instance_key=env.game_env.game.instance_key if env.game_env.game.has_splits else "",
     )

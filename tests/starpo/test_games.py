@@ -190,7 +190,7 @@ def test_a_users_own_environment_for_several_agents_has_the_limits_of_games(mode
     ):
         config.copy(copy_frozen=False).algorithm("dapo").validate()
     with pytest.raises(ConfigError, match=r"multi_agent\.league_size=7 with env\.name=story, which is no game"):
-        config.copy(copy_frozen=False).games(league_size=7).validate()
+        config.copy(copy_frozen=False).multi_agent(league_size=7).validate()
 
 
 @pytest.mark.usefixtures("local_ray")

@@ -69,7 +69,7 @@ def test_minimax_is_rated_above_random_and_never_loses() -> None:
     game, records = played("tic_tac_toe", ("minimax", "uniform"), plays=30)
     results = seat_results(records, game)
     assert all(one.losses == 0 and one.wins > 15 for one in results if one.player == "minimax")
-    found = ratings(results, "uniform")
+    found = ratings(records, game, "uniform")
     assert found["uniform"].elo == 1000 and found["minimax"].low > 1200
 
 
@@ -148,16 +148,42 @@ def test_games_that_are_cut_off_count_for_nobody() -> None:
     for one in seat_results(records, game):
         assert (one.games, one.cut_off, one.wins, one.draws, one.losses) == (2, 2, 0, 0, 0)
     with pytest.raises(ValueError, match="is not determined"):
-        ratings(seat_results(records, game), "uniform")
+        ratings(records, game, "uniform")
 
 
 def test_means_and_errors_by_hand() -> None:
-    fixture = Fixture(("x", "y"), 0, 0, 0)
+    games = enumerate((("win", 2.0), ("draw", 0.0), ("loss", -2.0), ("", 4.0)))
     records = [
-        Record(fixture, {A: outcome, B: ""}, {A: returned, B: 0.0}, {A: returned > 1, B: False})
-        for outcome, returned in (("win", 2.0), ("draw", 0.0), ("loss", -2.0), ("", 4.0))
+        Record(Fixture(("x", "y"), deal, 0, 0), {A: outcome, B: ""}, {A: paid, B: 0.0}, {A: paid > 1, B: False})
+        for deal, (outcome, paid) in games
     ]
     first = seat_results(records, make_game("kuhn_poker"))[0]
     assert (first.player, first.seat, first.opponent) == ("x", A, "y")
     assert (first.wins, first.draws, first.losses, first.cut_off, first.success) == (1, 1, 1, 1, 0.5)
     assert first.return_mean == 1.0 and first.return_error == pytest.approx(np.std([2, 0, -2, 4], ddof=1) / 2)
+
+
+def test_games_on_one_opening_are_one_instance() -> None:
+    """Returns 1, 1 on one opening and −1 on the other: means 1 and −1, error √2/√2 = 1. One opening: none is told."""
+
+    def record(key: str, paid: float, seed: int) -> Record:
+        outcomes = {A: "win" if paid > 0 else "loss", B: "loss" if paid > 0 else "win"}
+        success = {A: paid > 0, B: paid < 0}
+        return Record(Fixture(("x", "y"), seed, 0, 0), outcomes, {A: paid, B: -paid}, success, instance_key=key)
+
+    game = make_game("tic_tac_toe", opening_moves=1)
+    first = seat_results([record("A1", 1, 0), record("A1", 1, 1), record("B2", -1, 2)], game)[0]
+    assert (first.games, first.instances, first.return_mean) == (3, 2, 0.0)
+    assert first.return_error == pytest.approx(1.0)
+    alone = seat_results([record("A1", 1, seed) for seed in range(9)], game)[0]
+    assert (alone.games, alone.instances, alone.return_error) == (9, 1, None)
+
+
+def test_the_openings_of_a_game_with_splits_are_its_instances() -> None:
+    game, names = make_game("tic_tac_toe", opening_moves=1), ("minimax", "uniform")
+    fixtures = round_robin(names, game, 6, seed=0)
+    records = play_all(fixtures, {}, lambda: make_text_game("tic_tac_toe", {"opening_moves": 1}))
+    keys = {record.instance for record in records}
+    assert all(not key.startswith("seed") for key in keys) and len(keys) < 6
+    _, records = played("tic_tac_toe", ("minimax", "uniform"), 6)
+    assert len({record.instance for record in records}) == 6, "without openings each play is a draw of its own"
