@@ -6,6 +6,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
+from typing import NoReturn
+
+from rllib_ragen.faults.ending import leave
 
 COMMANDS = {
     "run": ("rllib_ragen.run.__main__:main", "trains an agent on an environment or a game"),
@@ -34,6 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.path.append(str(Path.cwd()))
     start: Callable[[Sequence[str]], int] = resolve_name(COMMANDS[command][0])
     return start(rest)
+
+
+def script() -> NoReturn:
+    """The console script: `main`, and the end of the process."""
+    leave(main)
 
 
 def usage() -> str:
