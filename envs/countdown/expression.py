@@ -33,7 +33,7 @@ class Expression:
 
 
 def parse_expression(text: str) -> Expression | None:
-    """The expression that `text` is, or None if it is none. Total: no text makes it raise.
+    """Returns the expression that `text` is, or None if it is none. Total: no text makes it raise.
 
     Taken are whole numbers, + - * / (also × ÷ −), and parentheses, in at most 200 characters and 50 levels. Not taken:
     signs in front of a number, powers, // and everything else Python would read.
@@ -60,7 +60,7 @@ class _NotArithmeticError(Exception):
 
 
 def _value(node: ast.expr, numbers: list[int], depth: int) -> Fraction | None:
-    """Value of `node`, None if it divides by zero; appends the numbers met."""
+    """Returns value of `node`, None if it divides by zero; appends the numbers met."""
     if depth == 0:
         raise _NotArithmeticError
     if isinstance(node, ast.Constant) and type(node.value) is int:

@@ -36,7 +36,7 @@ class Negotiation(SharingGame):
         self.message_length, self.words = message_length, words
 
     def rules(self) -> str:
-        """The game in words."""
+        """Returns the game in words."""
         talk, message = "", ""
         if self.message_length:
             letters = ", ".join(ascii_uppercase[: self.words])
@@ -54,7 +54,7 @@ class Negotiation(SharingGame):
         )
 
     def observe(self, seat: str) -> str:
-        """The pool, the seat's values, the turns there are, and all offers and messages."""
+        """Returns the pool, the seat's values, the turns there are, and all offers and messages."""
         turns = f"Turns: {self.max_turns}, {len(self.offers)} used"
         lines = [self._who(seat), self._pool_told(), self._values_told(seat), turns]
         messages = self.messages
@@ -71,7 +71,7 @@ class Negotiation(SharingGame):
         return tuple(self._state.item_pool())
 
     def values(self, seat: str) -> tuple[int, ...]:
-        """What one item of each kind is worth to `seat`."""
+        """Says what one item of each kind is worth to `seat`."""
         # OpenSpiel draws values again if all are 0, and appends them to the old ones.
         return tuple(self._state.agent_utils(self.seats.index(seat))[:_ITEMS])
 
@@ -116,5 +116,5 @@ class Negotiation(SharingGame):
 
 
 def _digits(number: int, base: int, length: int) -> tuple[int, ...]:
-    """The last `length` digits of `number`, the highest first."""
+    """Returns the last `length` digits of `number`, the highest first."""
     return tuple(number // base**place % base for place in reversed(range(length)))

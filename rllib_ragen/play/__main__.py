@@ -39,17 +39,17 @@ class Player(Protocol):
     """Answers prompts."""
 
     def told(self, system: str, user: str) -> None:
-        """The first prompt."""
+        """Takes the first prompt."""
 
     def next(self, user: str) -> None:
-        """A later one."""
+        """Takes a later one."""
 
     def reply(self) -> str | None:
-        """The answer to the newest prompt; None: no more."""
+        """Returns the answer to the newest prompt; None: no more."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code: 0 done, 2 bad input."""
+    """Returns the command; its exit code: 0 done, 2 bad input."""
     options = parse(arguments)
 
     def work() -> None:
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Returns the command line."""
     parser = make_parser(
         "play",
         "Plays one episode: you see what a model sees and answer as it does, a line per turn (scripts may pipe them).",
@@ -144,10 +144,10 @@ class Person:
         print(f"Answer with actions (Up {SEPARATOR} Left) or with a whole reply; Ctrl-D ends.")
 
     def next(self, user: str) -> None:
-        """Nothing to remember: it is on the screen."""
+        """Does nothing: it is on the screen."""
 
     def reply(self) -> str | None:
-        """What the model would have to say for the same actions."""
+        """Says what the model would have to say for the same actions."""
         for line in sys.stdin:
             text = line.strip()
             if not text:
@@ -162,7 +162,7 @@ class Person:
 
 
 def show(role: str, text: str) -> None:
-    """One message, as it is but for control characters."""
+    """Shows one message, as it is but for control characters."""
     print(f"[{role}]\n{safe(text)}", flush=True)
 
 

@@ -61,7 +61,8 @@ class Policy:
         self._context.next(user)
 
     def reply(self) -> str | None:
-        """The model's reply, shown with its control tokens; None if the context is full or the person wants no more.
+        """Returns the model's reply, shown with its control tokens; None if the context is full or the person wants no
+        more.
 
         At a terminal each reply waits for Enter; anything else ends the game.
         """

@@ -180,7 +180,7 @@ class _Collector:
 
 
 def turn_seed(sampling_seed: int, turn: int) -> int:
-    """The sampling seed of one turn: 63 bits, independent from turn to turn and from spec to spec."""
+    """Returns the sampling seed of one turn: 63 bits, independent from turn to turn and from spec to spec."""
     return seed_of(Stream.TURN_SAMPLING, sampling_seed, turn)
 
 
@@ -197,7 +197,7 @@ def _reset(env: TextEnv, spec: EpisodeSpec) -> tuple[str, str, str, str]:
 
 
 def _step(env: TextEnv, reply: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-    """One step, in the environment's thread. What is no answer is an error of the episode, not of the run."""
+    """Returns one step, in the environment's thread. What is no answer is an error of the episode, not of the run."""
     message, reward, terminated, truncated, info = env.step(reply)
     if not math.isfinite(reward):
         raise ValueError(f"the environment gave a reward of {reward}")

@@ -116,14 +116,14 @@ class _Agent:
     ended: bool = False
 
     def pay(self, reward: float) -> None:
-        """The reward belongs to what the agent did last."""
+        """Adds the reward to what the agent did last."""
         if self.trajectory.turns:
             self.trajectory.turns[-1].reward += reward
         else:
             self.unearned += reward
 
     def close(self, reason: StopReason) -> None:
-        """It will not reply any more."""
+        """Notes that it will not reply any more."""
         self.ended, self.trajectory.stop_reason = True, reason
         if self.unearned and not self.trajectory.turns:
             nothing = np.zeros(0, np.float32)
@@ -206,7 +206,7 @@ class _Collector:
             self._env_failed(game, str(broken))
 
     def _meet(self, game: _Game, name: str) -> _Agent | None:
-        """The agent; None for one that a script plays. It is mapped when it is first heard of."""
+        """Returns the agent; None for one that a script plays. It is mapped when it is first heard of."""
         if name in game.agents or name in game.scripted:
             return game.agents.get(name)
         if game.known and name not in game.known:
@@ -333,7 +333,7 @@ class _Collector:
             self.pool.give_back(game.slot)
 
     def _failed_alone(self, game: _Game, reason: StopReason, error: str) -> Trajectory:
-        """What a game leaves that failed before any agent was heard of: else nobody would hear of the failure."""
+        """Says what a game leaves that failed before any agent was heard of: else nobody would hear of the failure."""
         spec = game.spec
         return Trajectory(
             spec.group_id, spec.env_seed, spec.outcome_seed, [], reason, module_id=min(self.engines), error=error
@@ -341,7 +341,7 @@ class _Collector:
 
 
 def _end(agent: _Agent, info: Mapping[str, Any], cut_off: bool) -> None:
-    """The environment has ended the agent."""
+    """Notes that the environment has ended the agent."""
     trajectory = agent.trajectory
     trajectory.success, trajectory.outcome = bool(info.get("success", False)), str(info.get("outcome", ""))
     told = str(info.get("stop_reason", ""))

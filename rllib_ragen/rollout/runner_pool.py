@@ -40,7 +40,7 @@ class RunnerFailures:
     """Resident memory of the largest runner."""
 
     def metrics(self) -> dict[str, float]:
-        """As they are logged."""
+        """Returns the same as they are logged."""
         return {
             "num_lost_runners": self.lost_runners,
             "num_hung_runners": self.hung_runners,
@@ -131,7 +131,7 @@ def play_on_runners(
 
 
 def _spread(pending: Sequence[int], runner_ids: Sequence[int]) -> dict[int, list[int]]:
-    """Spec indices by runner. Groups are dealt out card by card: their episodes are of similar length."""
+    """Returns spec indices by runner. Groups are dealt out card by card: their episodes are of similar length."""
     shares = {runner: list(pending[k :: len(runner_ids)]) for k, runner in enumerate(runner_ids)}
     return {runner: share for runner, share in shares.items() if share}
 
@@ -159,7 +159,7 @@ class _Call:
         )
 
     def results(self, deadline: float) -> dict[int, Played]:
-        """By runner; those that died, hang or are late are missing."""
+        """Collects results by runner; those that died, hang or are late are missing."""
         manager = actor_manager(self.runners)
         results: dict[int, Played] = {}
         with waiting(self._what, lambda: (dict(self.open), len(results)), may_hang=False):

@@ -18,7 +18,9 @@ _Dicts = tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any], d
 
 
 def script_of(policy_id: str) -> str | None:
-    """The scripted player that a policy id names; None if it names a policy. Raises ValueError for an unknown one."""
+    """Returns the scripted player that a policy id names; None if it names a policy. Raises ValueError for an unknown
+    one.
+    """
     if not policy_id.startswith(SCRIPT):
         return None
     name = policy_id.removeprefix(SCRIPT)
@@ -79,11 +81,11 @@ class GameMultiAgentEnv(MultiAgentEnv):
         return observations, infos
 
     def step(self, action_dict: dict[str, str]) -> _Dicts:
-        """As MultiAgentEnv's; raises ValueError for a reply of a seat that is not to act."""
+        """Returns the same as MultiAgentEnv's; raises ValueError for a reply of a seat that is not to act."""
         return self._played_on(self.game_env.step(action_dict))
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Does nothing."""
         self.game_env.close()
 
     def _played_on(self, step: GameStep) -> _Dicts:

@@ -15,7 +15,7 @@ MAX_GROUPS, MAX_MEMBERS = 4, 8
 
 
 def sample_records(trajectories: Sequence[Trajectory], advantages: Sequence[FloatArray | None]) -> list[Tree]:
-    """JSON records of the group that differs most (up to 8 members) and of the first member of 3 other groups.
+    """Returns JSON records of the group that differs most (up to 8 members) and of the first member of 3 other groups.
 
     Args:
         trajectories: of one iteration.

@@ -23,7 +23,7 @@ class RLlibBase(AlgorithmWithoutEvaluators):
         """Plays instances of a split."""
 
     def evaluate(self, parallel_train_future: object = None) -> Tree:
-        """`evaluation_duration` validation instances, greedy and at the training temperature."""
+        """Returns `evaluation_duration` validation instances, greedy and at the training temperature."""
         config = self.config
         kwargs = {"algorithm": self, "metrics_logger": self.metrics}
         make_callback("on_evaluate_start", self.callbacks, config.callbacks_on_evaluate_start, kwargs=kwargs)
@@ -36,7 +36,7 @@ class RLlibBase(AlgorithmWithoutEvaluators):
         return results
 
     def save_to_path(self, path: str | Path | None = None, **kwargs: object) -> str:
-        """RLlib's newer name for `save`."""
+        """Returns RLlib's newer name for `save`."""
         if path is None:
             raise ValueError("save_to_path: say where to")
         Path(path).mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ class RLlibBase(AlgorithmWithoutEvaluators):
         return str(path)
 
     def restore_from_path(self, path: str | Path, *args: object, **kwargs: object) -> None:
-        """RLlib's newer name for `restore`."""
+        """Restores: RLlib's newer name for `restore`."""
         self.load_checkpoint(str(path))
 
     def cleanup(self) -> None:

@@ -18,7 +18,7 @@ _KINDS: dict[str, OpenNames[Any]] = {known.kind: known for known in (ENVIRONMENT
 
 
 def registered_for(*, environment: str | None, estimator: str, filter: str, loss: str) -> Registered:
-    """Those of the names that were registered in this process, with what they mean.
+    """Returns those of the names that were registered in this process, with what they mean.
 
     Import paths and entry points are not among them: other processes find these themselves.
     """

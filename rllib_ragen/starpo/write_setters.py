@@ -92,7 +92,7 @@ def _field(attribute: str) -> FieldInfo:
 
 
 def _argument(attribute: str) -> str:
-    """`llm(model=…)` is what everybody would say; a config's attribute `model` is RLlib's own."""
+    """Returns `llm(model=…)` is what everybody would say; a config's attribute `model` is RLlib's own."""
     return "model" if attribute == "model_path" else attribute
 
 
@@ -106,7 +106,7 @@ def _type(annotation: Any) -> str:
 
 
 def _described(field: FieldInfo) -> str:
-    """The schema's own words, which are YAML's, in Python's."""
+    """Returns the schema's own words, which are YAML's, in Python's."""
     words = {"null": "None", "true": "True", "false": "False"}
     said = re.sub(r"\b(null|true|false)\b", lambda found: words[found[0]], str(field.description))
     return f"{said} [{field.get_default(call_default_factory=True)!r}]"

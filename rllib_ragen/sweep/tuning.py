@@ -62,7 +62,7 @@ def tune_sweep(spec: SweepSpec, folder: Path, *, resume: bool) -> int:
 
 
 def tuner(spec: SweepSpec, folder: Path, resume: bool) -> Any:
-    """A new Tuner, or the saved one; a sweep that was killed before Tune saved anything begins again."""
+    """Returns a new Tuner, or the saved one; a sweep that was killed before Tune saved anything begins again."""
     play = play_member if spec.is_population else play_trial
     trainable = tune.with_resources(play, resources_of(spec.first_config()))
     state = folder / _TUNE

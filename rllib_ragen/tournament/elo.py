@@ -64,7 +64,7 @@ def elo_ratings(
 
 
 def _maximum(scored: Array) -> tuple[Array, Array]:
-    """(strengths in nats, the first 0; their covariance), by Newton's method: the likelihood is concave."""
+    """Returns (strengths in nats, the first 0; their covariance), by Newton's method: the likelihood is concave."""
     count = len(scored)
     games = scored + scored.T
     strengths: Array = np.zeros(count)
@@ -83,7 +83,7 @@ def _maximum(scored: Array) -> tuple[Array, Array]:
 
 
 def _check_determined(scored: Array, names: list[str]) -> None:
-    """Ratings are finite and unique if points lead from each player to each other (Ford, 1957)."""
+    """Checks that points lead from each player to each other: only then ratings are finite and unique (Ford, 1957)."""
     for direction in (scored, scored.T):
         reached, frontier = {0}, [0]
         while frontier:

@@ -60,7 +60,7 @@ class TablePlayer(ABC):
         """Works until at least one reply is there, and returns all that are; empty only if nothing is asked."""
 
     def forget(self, place: Place) -> None:  # noqa: B027 - scripts remember nothing
-        """The game at this place is over."""
+        """Ends the game at this place."""
 
 
 class ScriptedPlayer(TablePlayer):

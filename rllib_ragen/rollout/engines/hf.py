@@ -112,7 +112,7 @@ class HFEngine(Engine):
         self.weights_changed(version)
 
     def weights_changed(self, version: int) -> None:
-        """The (shared) model's weights have been updated in place: drops every cache and takes the new version."""
+        """Drops every cache and takes the new version: the (shared) model's weights have been updated in place."""
         if self._waiting or self._decoding:
             raise RuntimeError(BUSY)
         self._rows.release_all()
@@ -129,7 +129,7 @@ class HFEngine(Engine):
         del self._cache
 
     def _admit(self) -> list[Request]:
-        """Waiting requests that have, or now get, a row."""
+        """Returns waiting requests that have, or now get, a row."""
         admitted = []
         for request in list(self._waiting.values()):
             if self._rows.assign(request, busy=self._decoding.keys() | self._waiting.keys()):
@@ -157,7 +157,9 @@ class HFEngine(Engine):
         return results
 
     def _prefill_pass(self, batch: list[Request]) -> Tensor:
-        """One pass over the new tokens of `batch`, right-aligned, so that the last column is every row's last token."""
+        """Returns one pass over the new tokens of `batch`, right-aligned, so that the last column is every row's last
+        token.
+        """
         width = max(request.num_new for request in batch)
         tokens = torch.zeros(len(batch), width, dtype=torch.int64)
         positions = torch.zeros(len(batch), width, dtype=torch.int64)
@@ -256,7 +258,7 @@ def _check_servable(model: PreTrainedModel, max_context: int) -> None:
 
 @contextmanager
 def _evaluating(model: PreTrainedModel) -> Iterator[None]:
-    """Evaluation mode (no dropout) inside, the mode as it was afterwards."""
+    """Switches to evaluation mode (no dropout) inside, and back afterwards."""
     training = model.training
     if training:
         model.eval()

@@ -28,7 +28,7 @@ def write_manifest(folder: Path, facts: Mapping[str, object]) -> None:
 
 
 def read_manifest(folder: Path) -> Tree:
-    """state.json of a checkpoint.
+    """Returns state.json of a checkpoint.
 
     Raises:
         ValueError: no (complete) checkpoint, one of another format, a file that lacks or is cut off.
@@ -50,7 +50,7 @@ def read_manifest(folder: Path) -> Tree:
 
 
 def config_differences(saved: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
-    """Keys that two configs (as JSON) set differently, with both values; where results go is not compared.
+    """Returns keys that two configs (as JSON) set differently, with both values; where results go is not compared.
 
     `learner.decay_iterations` is compared only where both say it: else it is the run's length.
     """
