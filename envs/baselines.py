@@ -31,6 +31,7 @@ _PRESENTATION = frozenset({"observation", "render_mode", "pool_size"})
 _SHIPPED_COUNT = 256
 """Instances of a shipped preset's baselines: as many as a run is tested on, and the same."""
 _DEMANDED_SECONDS = 5.0
+"""Seconds for each of floor, blind plan and ceiling where a run waits for them: it should soon begin."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from ragen_envs.seeds import Stream, block_of
 
 T = TypeVar("T")
 _MAX_DRAWS = 2_000
+"""Tries for an instance of the wanted split: where each try hits a quarter, 2,000 misses do not happen."""
 _MAX_REPEATS = 1_000
 """Numbers in a row that bring no new instance before a split counts as known: one that holds 1 % of the draws is missed
 with a chance of 4e-5."""

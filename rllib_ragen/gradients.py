@@ -20,6 +20,7 @@ from rllib_ragen.starpo.checks.build_config import build_config
 
 _FLAGS = ("--engine", "--num-env-runners", "--num-groups", "--group-size")
 _BUCKETS = 6
+"""Buckets of the table where none are asked for: as many as a run logs."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -23,7 +23,9 @@ from ragen_envs.task import TextTask, check_pool_size, read_options
 from ragen_envs.tree import Tree
 
 _RIGHT_REWARD = 1.0
+"""Reward of an expression that reaches the target."""
 _RIGHT_NUMBERS_REWARD = 0.1
+"""Reward of one that uses the right numbers only: RAGEN's partial credit, a tenth of the goal's."""
 
 
 class CountdownEnv(TextTask[str]):

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 _MAX_CHARS = 200
+"""Longest expression that is parsed: six numbers and their operators take 40 characters."""
 _MAX_DEPTH = 50
+"""Deepest nesting that is parsed, far below Python's recursion limit."""
 _SHAPE = re.compile(r"[( ]*[0-9]+[) ]*(?:[-+*/][( ]*[0-9]+[) ]*)*")
 """Whole numbers with an operator between every two. What `ast` still has to find out is whether parentheses match. It
 takes 10 times as long to refuse a text, and a reply may hold 100,000 of them."""

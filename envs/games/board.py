@@ -15,6 +15,7 @@ from ragen_envs.splits import Split, draw_instance
 EMPTY = "."
 _MARKS = "XO"
 _DIRECTIONS = ((0, 1), (1, 0), (1, 1), (1, -1))
+"""Steps along a row, a column and both diagonals; their opposites give the same lines."""
 
 
 class BoardGame(TextGame):

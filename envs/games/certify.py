@@ -30,6 +30,7 @@ from ragen_envs.splits import Split
 Make = Callable[[], TextGameEnv]
 INFO_KEYS = ("success", "outcome", "valid", "well_formed", "actions", "thought", "stop_reason", "state")
 _MAX_STEPS = 10_000
+"""Moves after which a game counts as endless: far above the longest of the shipped ones."""
 
 
 def check_text_game(make: Make, instances: int = 20) -> list[str]:

@@ -17,8 +17,11 @@ CARDS = ("Jack", "Queen", "King")
 DECK = CARDS * 2
 _CHECK, _BET, _FOLD, _CALL, _RAISE = "Check", "Bet", "Fold", "Call", "Raise"
 _ANTE = 1.0
+"""Stake before the first card, as in Southey et al. 2005, which also has the next two."""
 _BET_SIZES = (2.0, 4.0)
+"""Sizes of a bet in the two rounds."""
 _MAX_RAISES = 2
+"""Bets and raises of one round."""
 _MAX_STAKE = _ANTE + _MAX_RAISES * sum(_BET_SIZES)
 
 

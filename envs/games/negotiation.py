@@ -7,6 +7,7 @@ from string import ascii_uppercase
 from ragen_envs.games.sharing import SharingGame, keep
 
 _ITEMS = 3
+"""Kinds of items, as OpenSpiel's negotiation has by default."""
 _OFFERS = 6**_ITEMS
 """OpenSpiel's offers are numbers with a digit 0 to 5 for each kind of item; then come Agree, and the messages."""
 

@@ -18,8 +18,11 @@ from ragen_envs.task import TextTask, check_pool_size, read_options
 from ragen_envs.tree import Tree
 
 _STEP_REWARD = -0.1
+"""Rewards of gym-sokoban, which RAGEN uses too: of each step, …"""
 _BOX_REWARD = 1.0
+"""… of each box that comes onto a target (its opposite when it leaves), …"""
 _SOLVED_REWARD = 10.0
+"""… and of the last one."""
 _MOVE_BY_NAME = {name.lower(): index for index, name in enumerate(MOVES)}
 _MOVE_NAMES = tuple(MOVES)
 

@@ -18,6 +18,7 @@ _BRUSHES: tuple[tuple[Cell, ...], ...] = (
     ((0, 0), (0, 1), (1, 0)),
 )
 _TURN_PROBABILITY = 0.35
+"""Chance that the walk turns, as in gym-sokoban."""
 _MAX_POSITIONS = 5_000
 """Bound on the backward search; 6×6 rooms with one box stay far below it."""
 

@@ -24,15 +24,22 @@ COLLAPSED = 0.1
 SOLVED = 0.9
 """Success from which equal rewards within a group are the goal, and no alarm."""
 SPIKE_WINDOW, SPIKE_Z, SPIKE_FACTOR = 20, 10.0, 4.0
+"""Earlier norms that a spike is measured by, robust z that it exceeds, and times their median. z = 10 never comes of
+Gaussian noise in a run's length; the factor keeps small steps of a very steady norm from counting."""
 CLIFF_NOISE = 8.0
 """Standard errors that a fall must exceed: windows by the hundred are compared with the best of them."""
 FAILED_VALIDATIONS, FAILED_SUCCESS = 5, 0.01
+"""Validations in a row, and success below which each is a failure: less than one of a hundred instances."""
 EMPTY_UPDATES = 3
+"""Batches in a row without anything to learn from: below `credit.max_empty_updates`, which ends the run."""
 DEGENERATE, DEGENERATE_RISE = 0.5, 0.25
+"""Share of degenerate replies, and its rise since the start: a model that begins so is told by neither alone."""
 LONGER = 2.0
+"""Growth of replies that is no learning where the return is no better."""
 SAMPLER_GAP = 0.01
 """Nats per token: a bfloat16 sampler stays below a hundredth of it, a wrong temperature or stale weights do not."""
 _MAD_TO_STD = 1.4826
+"""Std of a Gaussian over its median absolute deviation."""
 
 
 def reward_std_collapse(rows: Sequence[Row]) -> str:

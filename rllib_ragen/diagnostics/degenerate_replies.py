@@ -10,6 +10,7 @@ from rllib_ragen.diagnostics.thoughts import CLOSE, OPEN
 from rllib_ragen.types import IntArray, Trajectory
 
 _N = 4
+"""Tokens of a run that counts as repeated: of 4, ordinary text repeats few."""
 REPLY_METRICS = ("empty_thought_ratio", "repeated_ratio")
 
 

@@ -17,6 +17,7 @@ from ragen_envs.tree import Tree
 TERMS = ("task", "entropy", "kl")
 """The loss's terms: the clipped surrogate, the mean entropy, the mean divergence from the reference."""
 NUM_BUCKETS = 6
+"""Buckets of one measurement: of the default 32 groups, five or six each."""
 _PER_BUCKET = ("reward_std", *(f"{term}_norm" for term in TERMS))
 
 

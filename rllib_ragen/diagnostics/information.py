@@ -17,9 +17,12 @@ Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 
 RETRIEVAL_K = (1, 2, 4, 8)
+"""Ranks up to which a thought's own prompt counts as found."""
 FORMS = ("token", "seq")
 EMA_DECAY = 0.9
+"""Decay of the running std: a memory of about ten measurements."""
 _Z_EPS = 1e-3
+"""Least std of a z-score: thoughts that all say the same would be divided by 0."""
 _TIE = 1e-6
 """Log-probs (nats) that differ by less are equal: the same prompt's, or those of a policy that ignores its prompt."""
 

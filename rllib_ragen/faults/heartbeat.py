@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 _KEY = "rllib_ragen/faults/heartbeat/"
 _EVERY_S = 2.0
+"""Least time between two beats in the store: fine enough for timeouts of minutes, and no load on it."""
 
 
 class Heartbeat(NamedTuple):

@@ -25,6 +25,7 @@ from rllib_ragen.faults.exit_codes import ExitCode
 from rllib_ragen.faults.heartbeat import own
 
 _LONGEST_GRACE_S = 60.0
+"""Longest wait for a hung thread to give up by itself before the process is ended."""
 
 
 @dataclass

@@ -18,6 +18,7 @@ from rllib_ragen.models.fsdp import is_sharded
 from rllib_ragen.models.llm_module import LLMRLModule
 
 _BUCKET_ELEMENTS = 1 << 24
+"""Elements of one transfer, 64 MB in float32: large enough to fill a network, small beside the weights."""
 
 
 def is_distributed() -> bool:

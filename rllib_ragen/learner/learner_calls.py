@@ -18,6 +18,7 @@ from rllib_ragen.learner.learner import StarPOLearner
 
 Answer = TypeVar("Answer")
 _PING_S = 10.0
+"""Wait for a sign of life of an actor that may be dead: a living one that is busy does not answer either."""
 
 
 def on_every_learner(

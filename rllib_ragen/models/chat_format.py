@@ -20,6 +20,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 _MARK = "RAGENSTANDIN"
 _THINK = "<think>"
 _CACHE = 4096
+"""Texts whose tokens are remembered: prompts of a batch are much alike."""
 
 
 class ChatFormat:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 _TOLERANCE = 1e-3
+"""Largest difference of float32 logits that is taken for rounding, and not for another kind of head."""
 
 
 @dataclass(frozen=True)

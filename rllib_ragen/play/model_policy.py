@@ -19,6 +19,7 @@ from rllib_ragen.rollout.engines.hf import HFEngine
 from rllib_ragen.types import Sampling
 
 _KEY = 0
+"""Key of the only request that the engine ever has here."""
 
 
 class Policy:

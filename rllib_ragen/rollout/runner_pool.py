@@ -20,7 +20,9 @@ from rllib_ragen.rollout.game_episodes import Episode
 from rllib_ragen.rollout.specs import EpisodeSpec
 
 _MAX_ROUNDS = 6
+"""Rounds in which lost episodes are played again: runners that die in all of them die of the run itself."""
 _POLL_S = 0.5
+"""Time between two looks at who has answered."""
 _TAG = "play"
 logger = logging.getLogger(__name__)
 

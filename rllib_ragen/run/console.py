@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Metrics = Mapping[str, Any]
 _BARS = "▁▂▃▄▅▆▇█"
 _TREND_LENGTH = 40
+"""Iterations of the little curve: as many as fit beside the numbers."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from rllib_ragen.models.quiet_libraries import quieten
 from rllib_ragen.run.users_modules import users_modules
 
 _TRIES = 3
+"""Starts of a local Ray: a machine that is busy three times 30 s long is too busy."""
 _TOO_SLOW = "timed out during startup"
 
 

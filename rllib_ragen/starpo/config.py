@@ -133,7 +133,7 @@ class StarPOConfig(FluentSetters):
         keys = {attribute: f"{section}.{key}" for attribute, (section, key) in ATTRIBUTES.items()}
         return self._set(**{attribute: said[key] for attribute, key in keys.items() if key in said})
 
-    def update_from_dict(self, config_dict: Mapping[str, object]) -> StarPOConfig:
+    def update_from_dict(self, config_dict: Mapping[str, Any]) -> StarPOConfig:
         """Returns the same as AlgorithmConfig's, but unknown keys are refused.
 
         Raises:
@@ -155,7 +155,7 @@ class StarPOConfig(FluentSetters):
     # --- what users registered, on its way to other processes -----------------------------------------------------
 
     def to_dict(self) -> Tree:
-        """Returns the same as AlgorithmConfig's, and what its names mean that were registered in Python: for Tune's trials."""
+        """Adds to AlgorithmConfig's, for Tune's trials, what its names mean that were registered in Python."""
         found: Tree = super().to_dict()
         found.pop(_REGISTERED, None)
         return {**found, _REGISTERED: sent} if (sent := self._registered()) else found

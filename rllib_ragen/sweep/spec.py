@@ -30,6 +30,7 @@ SMOKE: Tree = {
 }
 """Laid over the base config by --smoke: whether it runs, not what it finds."""
 _CHECKED_COMBINATIONS = 256
+"""Combinations that are checked before a sweep starts: a second's work; larger grids are checked at their edges."""
 _EXCHANGEABLE = ("learner.", "credit.", "rollout.")
 _FIXED = (
     *("credit.estimator", "learner.lora_rank", "learner.lora_alpha", "learner.lora_targets", "learner.num_learners"),

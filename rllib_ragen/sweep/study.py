@@ -30,6 +30,7 @@ Result = Tree
 _SPACE = "space"
 _ENDED_WITH = "ended_with"
 _SEED = 0
+"""Seed of Optuna's samplers: the same sweep asks for the same configurations."""
 
 
 class SweepStudy:

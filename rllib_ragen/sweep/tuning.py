@@ -26,6 +26,7 @@ from rllib_ragen.sweep.table import SweepTable
 from rllib_ragen.sweep.trial import play_trial, resources_of
 
 NO_SUCCESS = 1
+"""Exit code of a sweep in which no run came to its end."""
 _TUNE = "tune"
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 RANDOM = "uniform"
 """The player that ratings are relative to."""
 _FORMAT = 1
+"""Number of the JSON file's layout."""
 _PIPE_WIDTH = 150
 """Columns of tables that no terminal shows."""
 

@@ -10,10 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 ANCHOR_ELO = 1000.0
+"""Rating of the player that the others are measured against."""
 _PER_NAT = 400 / math.log(10)
 _Z = 1.959964
+"""Half width of a 95 % interval in standard errors."""
 _MAX_STEPS = 200
+"""Newton steps: a likelihood with one maximum takes some ten."""
 _MAX_STEP = 1.0
+"""Longest Newton step in nats: keeps the first ones, far from the maximum, from overshooting."""
 Array = npt.NDArray[np.float64]
 
 

@@ -14,6 +14,7 @@ from ragen_envs.splits import Split
 from rllib_ragen.tournament.players import Place, Question, TablePlayer
 
 MAX_TABLES = 128
+"""Games at a time: the batch of a model's engine."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,7 +60,7 @@ def attribute_docs(source: str) -> Iterator[tuple[int, str]]:
         body = getattr(parent, "body", None)
         if not isinstance(body, list):
             continue
-        for before, after in zip(body, body[1:], strict=False):
+        for before, after in itertools.pairwise(body):
             is_attribute = isinstance(before, (ast.Assign, ast.AnnAssign)) and isinstance(after, ast.Expr)
             if is_attribute and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str):
                 yield after.lineno, after.value.value
@@ -93,3 +94,35 @@ def test_an_attributes_docstring_stands_alone(path: Path) -> None:
 )
 def test_verbs_are_told_from_nouns(said: str, verb: bool) -> None:
     assert is_verb(said) is verb
+
+
+def is_number(node: ast.expr) -> bool:
+    if isinstance(node, ast.Tuple):
+        return bool(node.elts) and all(map(is_number, node.elts))
+    if isinstance(node, ast.BinOp):
+        return is_number(node.left) and is_number(node.right)
+    if isinstance(node, ast.UnaryOp):
+        return is_number(node.operand)
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
+
+
+def bare_numbers(source: str) -> Iterator[str]:
+    """Constants of a module that are numbers and say neither in a docstring nor in a comment what and why."""
+    lines, body = source.splitlines(), ast.parse(source).body
+    for node, after in zip(body, [*body[1:], None], strict=False):  # an empty file has no pair
+        if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None or not is_number(node.value):
+            continue
+        told = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+        commented = "#" in lines[node.lineno - 1] or lines[node.lineno - 2].startswith("#")
+        if not (told or commented):
+            yield ast.unparse(node)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(TOP)))
+def test_every_number_says_why(path: Path) -> None:
+    assert list(bare_numbers(path.read_text(encoding="utf-8"))) == []
+
+
+def test_a_bare_number_is_found() -> None:
+    source = 'A = 3\nB, C = 2.0, -1\n"""Told."""\nD = 1 << 3  # told\n# Told.\nE = 4\nF = 5\nG = "text"\n'
+    assert list(bare_numbers(source)) == ["A = 3", "F = 5"]

@@ -39,9 +39,12 @@ RECIPE_VERSION = 1
 _NUM_GAMES = {"tic_tac_toe": 40_000}
 """Random games that are learnt from. Rows of marks are seen only after some 10,000; what is merely copied takes few."""
 _FEW_GAMES = 2_000
+"""Random games where none are told above: enough for the form of replies, and made in minutes."""
 _SHIPPED = Path(__file__).parent / "games"
 _VOCAB_SIZE = 512
+"""Tokens of the model's vocabulary: states and moves are few words."""
 _LEARNING_RATE, _BATCH_SIZE = 2e-3, 8
+"""Step of the optimiser and its batch, of the recipe that RECIPE_VERSION names."""
 
 
 def game_model_folder(name: str, game: Mapping[str, object], limits: GameLimits) -> Path:

@@ -25,9 +25,13 @@ from rllib_ragen.models.tiny.teacher import Lesson
 from rllib_ragen.models.tiny.tokenizer import train_tokenizer
 
 VOCAB_SIZE = 512
+"""Tokens of the vocabulary: all that prompts and replies of the tasks say fits."""
 _HEAD_SIZE = 32
+"""Size of an attention head: the smallest that vLLM's CPU attention serves."""
 _WARMUP_STEPS = 50
+"""Steps over which the learning rate rises."""
 _LOG_EVERY = 50
+"""Steps between two lines of progress."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from ragen_envs.sokoban.room import shift
 from ragen_envs.text import TextEnv
 
 _MAX_WANDERED_ACTIONS = 4
+"""Longest plan of a demonstration that wanders instead of solving: shorter than most solutions."""
 _SYLLABLES = (
     *("ba", "can", "da", "el", "far", "gol", "ha", "in", "jo", "ket", "la", "mo", "no", "or", "pi", "qua", "ru", "sto"),
     *(

@@ -31,8 +31,11 @@ if TYPE_CHECKING:
 Result = tuple[int, Sampled | EngineFailure]
 
 _MIN_BATCHED_TOKENS = 8192
+"""Tokens of one pass, at least: fewer would cut the prompts of many episodes into many passes."""
 _MAX_CPU_CACHE_BYTES = 2 << 30
+"""Largest KV cache on a CPU where none is asked for: memory that most machines have to spare."""
 _BLOCK_TOKENS = 32
+"""Tokens of a block of the KV cache on a CPU."""
 _WORKER = "rllib_ragen.rollout.engines.vllm_worker.WeightSync"
 _alive: list[VLLMEngine] = []
 

@@ -9,7 +9,9 @@ from typing import TypedDict
 from rllib_ragen.models.lora_settings import LoraSettings
 
 _SAMPLES = 256
+"""Samples of a weight file: another fine-tuning differs in nearly all of them."""
 _SAMPLE_BYTES = 4096
+"""Size of a sample, a page of the file system."""
 
 
 class AdapterBase(TypedDict):
