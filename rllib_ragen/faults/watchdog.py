@@ -28,6 +28,11 @@ _LONGEST_GRACE_S = 60.0
 """Longest wait for a hung thread to give up by itself before the process is ended."""
 
 
+def on_stderr(text: str) -> None:
+    """Speaks where commands without a display have their watchdog speak."""
+    print(text, file=sys.stderr, flush=True)
+
+
 @dataclass
 class _Wait:
     what: Callable[[], str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import Any, TypedDict, TypeVar
+from typing import Any, NoReturn, TypedDict, TypeVar
 
 import torch
 from ray.rllib.core.rl_module.apis import InferenceOnlyAPI
@@ -93,6 +93,14 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         self.head = LogitHead.of(self.llm, settings["temperature"])
         if not self.inference_only:
             self._check_head()
+
+    @classmethod
+    def from_checkpoint(cls, path: Any, filesystem: Any = None, **kwargs: Any) -> NoReturn:
+        """Raises ValueError with what to call: RLlib's way reads a pickle, and no checkpoint here has one."""
+        raise ValueError(
+            "RLModule.from_checkpoint reads pickles; of a StarPO checkpoint call StarPO.from_checkpoint(FOLDER) for all"
+            " of it, or transformers' AutoModelForCausalLM.from_pretrained(FOLDER/default_policy/policy) for the policy"
+        )
 
     def get_non_inference_attributes(self) -> list[str]:
         """Samplers need no critic."""

@@ -22,6 +22,7 @@ from ray.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME, WEIGHTS_SEQ_
 
 from ragen_envs.text import TextEnv
 from rllib_ragen.faults.heartbeat import resident_gib
+from rllib_ragen.faults.private_names.of_rllib import seed_of_runner
 from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.weight_arrays import WeightState, from_array
@@ -130,7 +131,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             max_context=config.max_context_tokens,
             max_rows=config.max_concurrent,
             dtype=config.dtype,
-            seed=self._seed or 0,
+            seed=seed_of_runner(self),
             tensor_parallel_size=gpus,
             distributed_executor_backend="mp" if gpus > 1 else "uni",
             kv_cache_bytes=None if cache is None else int(cache * 2**30),
@@ -239,7 +240,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
     def _plain_specs(self, count: int) -> list[EpisodeSpec]:
         first = self._next_plain_group
         self._next_plain_group += count
-        return training_specs(self._seed or 0, first, count, 1)
+        return training_specs(seed_of_runner(self), first, count, 1)
 
     def _report(self, episodes: list[Episode]) -> None:
         for episode in episodes:

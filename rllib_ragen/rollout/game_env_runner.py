@@ -9,8 +9,9 @@ from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 
 from ragen_envs.games.env import TextGameEnv
 from ragen_envs.spaces import AnyText
-from rllib_ragen.rollout.collect_games import GameSpec, collect_games
+from rllib_ragen.rollout.collect_games import collect_games
 from rllib_ragen.rollout.env_runner import LLMEnvRunner
+from rllib_ragen.rollout.game_answers import GameSpec
 from rllib_ragen.rollout.game_episodes import Episode, to_multi_agent_episode
 from rllib_ragen.rollout.scripted_seats import GameMultiAgentEnv
 from rllib_ragen.rollout.specs import EpisodeSpec

@@ -88,7 +88,8 @@ def run_training(around: Surroundings, start: SavedState | None = None) -> tuple
                 algo.export_model(folder.export.with_name(f"{folder.export.name}_{policy}"), policy)
             if config.learner.lora_rank is not None:
                 algo.export_adapter(folder.export_adapter)
-        folder.save_stop_reason(training.iteration, reason)
+        finished = not around.interrupt.requested and training.stop_code is ExitCode.DONE
+        folder.save_stop_reason(training.iteration, reason, finished=finished)
         return training, reason
     finally:
         log.close()

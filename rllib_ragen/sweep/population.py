@@ -79,7 +79,7 @@ class MemberNotes(Callback):
 
     def on_trial_error(self, iteration: int, trials: object, trial: object, **info: object) -> None:
         """Notes that a member has failed for good."""
-        self._tell(trial, "", "crashed; see its log")
+        self._tell(trial, "", f"crashed; see tune/{Path(trial.local_path).name}/error.txt")
 
     def _tell(self, trial: Any, stopped: str, error: str) -> None:
         number = member_number(trial.local_path)

@@ -66,7 +66,11 @@ class StudySearch(Searcher):
         stopped = str(row.get("stopped", ""))
         if not error and not row.get("finished"):
             stopped = f"scheduler {self._spec.scheduler} at iteration {row.get('iteration', 0)}"
-        self.study.tell(number, seed, result_of(row, self._spec, stopped, "crashed; see its log" if error else ""))
+        self.study.tell(
+            number,
+            seed,
+            result_of(row, self._spec, stopped, f"crashed; see tune/{trial_id}/error.txt" if error else ""),
+        )
 
     def save(self, checkpoint_path: str) -> None:
         """Saves what Tune knows at this moment."""

@@ -151,7 +151,7 @@ def _check_search(spec: SweepSpec) -> None:
         if len(spec.objectives) > 1:
             raise ConfigError("sampler=cmaes has one objective; allowed with several: tpe, random, grid")
         if find_spec("cmaes") is None:
-            raise ConfigError("sampler=cmaes needs the package cmaes (pip install cmaes)")
+            raise ConfigError("sampler=cmaes needs the package cmaes (pip install 'rllib_ragen[cmaes]')")
 
 
 def check_population(spec: SweepSpec) -> None:
@@ -175,7 +175,7 @@ def check_population(spec: SweepSpec) -> None:
         if spec.scheduler == "pb2" and isinstance(dimension.distribution, CategoricalDistribution):
             raise ConfigError(f"space.{name}: scheduler=pb2 needs numbers to fit; allowed: uniform, loguniform, int")
     if spec.scheduler == "pb2" and find_spec("sklearn") is None:
-        raise ConfigError("scheduler=pb2 needs the package scikit-learn (pip install scikit-learn)")
+        raise ConfigError("scheduler=pb2 needs the package scikit-learn (pip install 'rllib_ragen[pb2]')")
     interval = spec.first_config().eval.interval
     if interval and spec.exchange_iterations % interval:
         raise ConfigError(

@@ -27,11 +27,18 @@ from rllib_ragen.faults.private_names import of_ray
 from rllib_ragen.faults.private_names.need import NameGone, need
 from rllib_ragen.faults.private_names.of_optuna import note
 from rllib_ragen.faults.private_names.of_ray import actor_key, actor_manager, is_registered_env, read_note, write_note
-from rllib_ragen.faults.private_names.of_rllib import attribute_of_key, chosen_parts, keep_runner_states, local_learner
+from rllib_ragen.faults.private_names.of_rllib import (
+    attribute_of_key,
+    chosen_parts,
+    keep_runner_states,
+    local_learner,
+    seed_of_runner,
+)
 from rllib_ragen.faults.private_names.of_rllib_learner import LearnerHooks
 from rllib_ragen.faults.private_names.of_torch import ask_for_amx, c10d, gloo_group, storage_key
 from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.learner.learner_calls import on_every_learner
+from rllib_ragen.rollout.env_runner import LLMEnvRunner
 from rllib_ragen.run import start_ray
 from rllib_ragen.starpo.algorithm import StarPO
 from rllib_ragen.starpo.config import StarPOConfig
@@ -230,6 +237,13 @@ def test_the_iteration_that_is_set_is_the_one_that_is_counted_on(local_ray: None
     assert algorithm.iteration == 7
     assert algorithm.train()["training_iteration"] == 8
     algorithm.stop()
+
+
+def test_every_env_runner_has_a_seed_of_its_own() -> None:
+    def runner(index: int) -> LLMEnvRunner:
+        return LLMEnvRunner(config=StarPOConfig().debugging(seed=5), worker_index=index)
+
+    assert seed_of_runner(runner(0)) == 5 != seed_of_runner(runner(1))
 
 
 def test_keys_of_other_spellings_are_translated() -> None:

@@ -20,12 +20,26 @@ from rllib_ragen.rollout.trajectory_json import from_json, to_json
 from rllib_ragen.starpo.checkpoint.adapter_base import adapter_base
 from rllib_ragen.starpo.checkpoint.adapter_folder import read_adapter_folder, write_adapter_folder
 from rllib_ragen.starpo.checkpoint.files import PARTIAL, check_files, digests, move_into
-from rllib_ragen.starpo.checkpoint.layout import AHEAD_FILE, MODEL_WEIGHTS, STATE_FILE, ModuleFiles, module_files
+from rllib_ragen.starpo.checkpoint.layout import (
+    AHEAD_FILE,
+    MODEL_WEIGHTS,
+    RLLIB_FILE,
+    STATE_FILE,
+    ModuleFiles,
+    module_files,
+)
 from rllib_ragen.starpo.checkpoint.manifest import read_manifest, write_manifest
 from rllib_ragen.starpo.checkpoint.versions import installed_versions
 from rllib_ragen.starpo.checkpoint.weight_files import load_weights, save_weights
 from rllib_ragen.types import Trajectory
 
+_FOR_RLLIB = {
+    "type": "Algorithm",
+    "checkpoint_version": "this is no pickle but a StarPO checkpoint; call StarPO.from_checkpoint(path), with"
+    " 'from rllib_ragen.starpo.algorithm import StarPO'",
+}
+"""`Algorithm.from_checkpoint` finds the class to build in a pickle, which this folder has not. It reads this file
+first, and what it raises quotes the version."""
 _WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".index.json", ".msgpack", ".h5")
 
 
@@ -55,6 +69,7 @@ def save_checkpoint(
     partial.mkdir(parents=True)
     if ahead:
         (partial / AHEAD_FILE).write_text("".join(json.dumps(to_json(one)) + "\n" for one in ahead), encoding="utf-8")
+    (partial / RLLIB_FILE).write_text(json.dumps(_FOR_RLLIB, indent=2) + "\n", encoding="utf-8")
     version = str(learner_state["weights_seq_no"])
     for module_id in learner_state["rl_module"]:
         _write_module(module_files(partial, module_id), module_id, learner_state, source, lora, version)

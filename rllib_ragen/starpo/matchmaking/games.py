@@ -14,7 +14,7 @@ from ragen_envs.seeds import Stream, seed_of
 from ragen_envs.tree import Tree
 from rllib_ragen.config.policy_plan import PolicyPlan
 from rllib_ragen.config.schema import MultiAgentSection
-from rllib_ragen.rollout.collect_games import GameSpec
+from rllib_ragen.rollout.game_answers import GameSpec
 from rllib_ragen.rollout.scripted_seats import SCRIPT
 from rllib_ragen.rollout.specs import EpisodeSpec, evaluation_specs, training_specs
 from rllib_ragen.starpo.matchmaking.league import League, member_ids, score_of
