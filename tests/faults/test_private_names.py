@@ -38,7 +38,6 @@ from rllib_ragen.faults.private_names.of_rllib_learner import LearnerHooks
 from rllib_ragen.faults.private_names.of_torch import ask_for_amx, c10d, gloo_group, storage_key
 from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.learner.learner_calls import on_every_learner
-from rllib_ragen.rollout.env_runner import LLMEnvRunner
 from rllib_ragen.run import start_ray
 from rllib_ragen.starpo.algorithm import StarPO
 from rllib_ragen.starpo.config import StarPOConfig
@@ -239,11 +238,9 @@ def test_the_iteration_that_is_set_is_the_one_that_is_counted_on(local_ray: None
     algorithm.stop()
 
 
-def test_every_env_runner_has_a_seed_of_its_own() -> None:
-    def runner(index: int) -> LLMEnvRunner:
-        return LLMEnvRunner(config=StarPOConfig().debugging(seed=5), worker_index=index)
-
-    assert seed_of_runner(runner(0)) == 5 != seed_of_runner(runner(1))
+def test_every_env_runner_has_a_seed_of_its_own(algo: StarPO) -> None:
+    (actor,) = actor_manager(algo.env_runner_group).actors().values()
+    assert ray.get(actor.apply.remote(seed_of_runner)) == algo.config.seed + 1
 
 
 def test_keys_of_other_spellings_are_translated() -> None:
