@@ -45,6 +45,6 @@ def script() -> NoReturn:
 
 
 def usage() -> str:
-    """The commands, one line each."""
+    """Returns the commands, one line each."""
     lines = [f"  {name:12} {does}" for name, (_, does) in COMMANDS.items()]
     return "\n".join(["usage: rllib-ragen COMMAND [options]; COMMAND --help lists the options", "", *lines])

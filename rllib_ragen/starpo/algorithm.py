@@ -62,7 +62,7 @@ class StarPO(RLlibBase):
 
     @classmethod
     def get_default_config(cls) -> StarPOConfig:
-        """Sokoban with the embedded model."""
+        """Returns Sokoban with the embedded model."""
         return StarPOConfig()
 
     def setup(self, config: Any) -> None:
@@ -98,7 +98,7 @@ class StarPO(RLlibBase):
         self._sync_weights()
 
     def training_step(self) -> None:
-        """One iteration."""
+        """Runs one iteration."""
         started = perf_counter()
         self._times.clear()
         batch = self._ahead or self._play_batch()
@@ -154,7 +154,7 @@ class StarPO(RLlibBase):
         self._log(gradient_metrics(self.gradients(NUM_BUCKETS, alive) if due else None))
 
     def _assign_credit(self, filtered: FilterResult) -> list[TokenRow]:
-        """Each policy's trajectories are credited by themselves, in the order of the policies' ids."""
+        """Returns each policy's trajectories are credited by themselves, in the order of the policies' ids."""
         rows: list[TokenRow] = []
         self._advantages = {}
         for module_id in sorted({trajectory.module_id for trajectory in filtered.kept}):
@@ -246,7 +246,9 @@ class StarPO(RLlibBase):
         return self._matchmaker.success_by_instance
 
     def gradients(self, num_buckets: int, batch: Sequence[Trajectory] | None = None) -> Gradients:
-        """Of a batch, none failed; None: the next iteration's, played here, uncounted. In a game of the main policy."""
+        """Measures a batch, none failed; None: the next iteration's, played here, uncounted. In a game the main
+        policy's.
+        """
         if batch is None:
             specs = self._matchmaker.training_specs(self._counters.next_group, self.config.num_groups)
             played = self._rollouts.play(specs, count=False).trajectories
@@ -258,11 +260,13 @@ class StarPO(RLlibBase):
         return measure_gradients(self.learner_group, self._matchmaker.main, own, rows, settings, num_buckets)
 
     def last_trajectories(self) -> list[Trajectory]:
-        """What the last iteration sampled, failed ones too, in groups."""
+        """Says what the last iteration sampled, failed ones too, in groups."""
         return self._trajectories
 
     def last_advantages(self) -> list[FloatArray | None]:
-        """Of each of `last_trajectories()`, [num_tokens]: its advantages in the update; None if it was left out."""
+        """Returns for each of `last_trajectories()` its [num_tokens] advantages in the update; None if it was left
+        out.
+        """
         return [self._advantages.get(trajectory.index) for trajectory in self._trajectories]
 
     @property

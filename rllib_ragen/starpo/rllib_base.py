@@ -65,7 +65,7 @@ class RLlibBase(AlgorithmWithoutEvaluators):
         """Plays instances of a split."""
 
     def evaluate(self, parallel_train_future: object = None) -> Tree:
-        """`evaluation_duration` validation instances, greedy and at the training temperature."""
+        """Returns `evaluation_duration` validation instances, greedy and at the training temperature."""
         config = self.config
         kwargs = {"algorithm": self, "metrics_logger": self.metrics}
         make_callback("on_evaluate_start", self.callbacks, config.callbacks_on_evaluate_start, kwargs=kwargs)
@@ -78,7 +78,7 @@ class RLlibBase(AlgorithmWithoutEvaluators):
         return results
 
     def save_to_path(self, path: str | Path | None = None, **kwargs: object) -> str:
-        """RLlib's newer name for `save`: the folder, which without `path` is a new temporary one.
+        """Saves: RLlib's newer name for `save`. Returns the folder, which without `path` is a new temporary one.
 
         Raises:
             ValueError: one of RLlib's further arguments.
@@ -90,7 +90,7 @@ class RLlibBase(AlgorithmWithoutEvaluators):
         return str(folder)
 
     def restore_from_path(self, path: str | Path, **kwargs: object) -> None:
-        """RLlib's newer name for `restore`.
+        """Restores: RLlib's newer name for `restore`.
 
         Raises:
             ValueError: one of RLlib's further arguments; no complete checkpoint.

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 RANDOM = "uniform"
 """The player that ratings are relative to."""
 _FORMAT = 1
+"""Number of the JSON file's layout."""
 _PIPE_WIDTH = 150
 """Columns of tables that no terminal shows."""
 
@@ -73,12 +74,12 @@ class Plan:
         )
 
     def make_env(self) -> TextGameEnv:
-        """A table."""
+        """Returns a table."""
         return TextGameEnv(make_game(self.game, **self.config.env.task), self.limits)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code: 0 done, 2 bad input."""
+    """Returns the command; its exit code: 0 done, 2 bad input."""
     options = parse(arguments)
 
     def work() -> None:
@@ -99,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Returns the command line."""
     parser = make_parser(
         "tournament",
         "Every two of the models and scripted players play a game in both seats; prints results, ratings and, in small "
@@ -123,7 +124,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def make_plan(options: argparse.Namespace) -> Plan:
-    """Settings are those of the run that the first model comes from, if that played this game; the options win.
+    """Returns settings are those of the run that the first model comes from, if that played this game; the options win.
 
     Raises:
         ConfigError: whatever is wrong, in one sentence.
@@ -174,7 +175,7 @@ def _scripts(options: argparse.Namespace, game: str, table: TextGame) -> list[st
 
 
 def _ready(source: ModelSource, config: RunConfig) -> ModelSource:
-    """The source, checked; `tiny` as the small model of the game."""
+    """Returns the source, checked; `tiny` as the small model of the game."""
     if source.name == EMBEDDED_MODEL:
         tiny = config.model_copy(update={"model": config.model.model_copy(update={"path": EMBEDDED_MODEL})})
         source = replace(source, folder=ensure_run_model(tiny))
@@ -249,7 +250,7 @@ def _report(plan: Plan, records: Sequence[Record], found: Mapping[str, Any]) -> 
 
 
 def _load(plan: Plan) -> dict[str, Sampler]:
-    """The models, by name."""
+    """Returns the models, by name."""
     if not plan.models:
         return {}
     from rllib_ragen.tournament.model_player import load_player
