@@ -11,7 +11,7 @@ from ragen_envs.games.game import TextGame
 from ragen_envs.games.registry import game_names, make_game
 from ragen_envs.registry import make_task
 from ragen_envs.splits import Split, distinct_numbers, instance_seed
-from ragen_envs.task import TextTask
+from ragen_envs.task import AnyTask
 
 
 def evaluated_numbers(name: str | None, settings: Mapping[str, Any], split: str, count: int) -> list[int]:
@@ -40,7 +40,7 @@ def _key_function(name: str | None, settings: Mapping[str, Any], split: Split) -
     return partial(_game_key, game, split) if game.has_splits else None
 
 
-def _task_key(task: TextTask[Any], split: Split, number: int) -> str:
+def _task_key(task: AnyTask, split: Split, number: int) -> str:
     task.reset(seed=instance_seed(split, number), options={"split": split})
     return task.instance_key
 

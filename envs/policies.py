@@ -6,13 +6,12 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
 from ragen_envs.seeds import Stream, generator, seed_of
 from ragen_envs.splits import Split, distinct_numbers, instance_seed
-from ragen_envs.task import TextTask
+from ragen_envs.task import AnyTask
 from ragen_envs.text import TextLimits
 
 
@@ -33,7 +32,7 @@ class Clock:
             yield number
 
 
-def test_instances(task: TextTask[Any], clock: Clock) -> Iterator[int]:
+def test_instances(task: AnyTask, clock: Clock) -> Iterator[int]:
     """The numbers of test instances, none twice, as an evaluation takes them; `task` is used to find them."""
 
     def key_of(number: int) -> str:
@@ -58,7 +57,7 @@ class Score:
         return cls(float(values.mean()), float(values.std() / np.sqrt(len(values))), len(values))
 
 
-def random_success(task: TextTask[Any], limits: TextLimits, clock: Clock, plays: int = 16) -> Score:
+def random_success(task: AnyTask, limits: TextLimits, clock: Clock, plays: int = 16) -> Score:
     """A policy that plays, each turn, 1…max_actions_per_turn valid actions, number and actions uniformly at random.
 
     Every test instance is played `plays` times, with different luck.
@@ -74,7 +73,7 @@ def random_success(task: TextTask[Any], limits: TextLimits, clock: Clock, plays:
     return Score.of(successes)
 
 
-def _plays_at_random(task: TextTask[Any], limits: TextLimits, rng: np.random.Generator) -> bool:
+def _plays_at_random(task: AnyTask, limits: TextLimits, rng: np.random.Generator) -> bool:
     left = limits.max_actions
     for _ in range(limits.max_turns):
         size = min(int(rng.integers(1, limits.max_actions_per_turn + 1)), left)
@@ -88,7 +87,7 @@ def _plays_at_random(task: TextTask[Any], limits: TextLimits, rng: np.random.Gen
     return task.success
 
 
-def best_success(task: TextTask[Any], limits: TextLimits, clock: Clock) -> Score:
+def best_success(task: AnyTask, limits: TextLimits, clock: Clock) -> Score:
     """The best possible policy under the caps, on test instances; see the task's `best_how`."""
     caps = (limits.max_turns, limits.max_actions_per_turn, limits.max_actions)
     successes = []

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from ragen_envs.task import TextTask
+from ragen_envs.task import AnyTask, TextTask
 from ragen_envs.text import TextEnv, TextLimits, check_limit_names
+from ragen_envs.tree import Tree
 from ragen_envs.worlds import ENVIRONMENTS, TASKS, construct
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def check_env_name(name: str) -> str:
     return name
 
 
-def register_text_env(name: str, world: type[TextTask[Any]] | type[TextGame]) -> None:
+def register_text_env(name: str, world: type[AnyTask] | type[TextGame]) -> None:
     """Makes a user's environment known as `name`, wherever an environment is named.
 
     Args:
@@ -59,7 +60,7 @@ def task_settings(name: str) -> list[str]:
     return [setting for setting in inspect.signature(task).parameters if setting != "render_mode"]
 
 
-def make_task(name: str, **settings: Any) -> TextTask[Any]:
+def make_task(name: str, **settings: Any) -> AnyTask:
     """The task environment `name`, unwrapped. Raises ValueError for an unknown name or setting."""
     short = check_env_name(name)
     if short not in TASKS:
@@ -79,14 +80,14 @@ def make_task(name: str, **settings: Any) -> TextTask[Any]:
     return env
 
 
-def _users_task(name: str) -> type[TextTask[Any]]:
+def _users_task(name: str) -> type[AnyTask]:
     world = ENVIRONMENTS.resolve(name)
     if not issubclass(world, TextTask):
         raise ValueError(f"{name!r} is a game for several seats; wanted is an environment for one agent")
     return world
 
 
-def make_text_env(name: str, task: dict[str, Any] | None = None, limits: dict[str, Any] | None = None) -> TextEnv:
+def make_text_env(name: str, task: Tree | None = None, limits: Tree | None = None) -> TextEnv:
     """The text environment `name`.
 
     Args:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from rllib_ragen.config.command_line import make_parser, positive, read_layers, 
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import merge
 from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.faults.ending import leave
 from rllib_ragen.run.folder import RunFolder, SavedState, is_run_folder
 from rllib_ragen.run.preflight import preflight
 from rllib_ragen.run.start_ray import start_ray
@@ -99,4 +99,4 @@ def measure(config: RunConfig, saved: SavedState, num_buckets: int, out: Path) -
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main)

@@ -87,7 +87,7 @@ class Turn:
     """A valid action ran."""
     num_actions: int = 0
     cached_tokens: int = 0
-    """Of the whole context before the reply, tokens that the engine did not compute again."""
+    """Tokens of the whole context before the reply that the engine did not compute again."""
     prompt: str = ""
     """The user message, for people to read; never tokenised again."""
     state: str = ""
@@ -112,7 +112,9 @@ class Trajectory:
     error: str = ""
     """What went wrong, if stop_reason.failed."""
     outcome: str = ""
-    """Of a game that says so: win, draw or loss."""
+    """Result of a game that says so: win, draw or loss."""
+    index: int = field(default=-1, compare=False)
+    """Place in the batch that an iteration learns from; −1: in none."""
     instance_key: str = ""
     """Canonical text of the task instance; empty where the environment names none."""
 
@@ -175,6 +177,8 @@ class TokenRow:
     weight: float = 1.0
     """Factor on this trajectory's policy loss."""
     module_id: str = DEFAULT_MODULE
+    index: int = field(default=-1, compare=False)
+    """Place among the rows of an update; −1: in none."""
 
     @property
     def num_tokens(self) -> int:

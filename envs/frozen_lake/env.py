@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -17,6 +17,7 @@ from ragen_envs.observation import Observation, check_observation, in_form
 from ragen_envs.spaces import MAX_STATE, AnyText
 from ragen_envs.splits import Split, draw_instance
 from ragen_envs.task import TextTask, chance_seed, check_pool_size, read_options
+from ragen_envs.tree import Tree
 
 _MOVE_BY_NAME = {name.lower(): index for index, name in enumerate(MOVES)}
 _MOVE_NAMES = tuple(MOVES)
@@ -159,7 +160,7 @@ class FrozenLakeTask(TextTask[int]):
     def _goal(self) -> int:
         return self.lake.goal[0] * self.lake.size + self.lake.goal[1]
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[str, Tree]:
         """Draws the map that (seed, split) names; `outcome_seed` decides the slips. Without seeds: `np_random`."""
         super().reset(seed=seed)
         split, outcome_seed = read_options(seed, options)
@@ -171,7 +172,7 @@ class FrozenLakeTask(TextTask[int]):
         self._dynamics.reset(seed=chance_seed(outcome_seed))
         return self.describe(), {"instance_key": self.instance_key}
 
-    def step(self, action: int) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int) -> tuple[str, float, bool, bool, Tree]:
         """One move. Raises ValueError for an action outside 0…3."""
         if not 0 <= int(action) < len(_MOVE_NAMES):
             raise ValueError(f"action must be 0…3 ({', '.join(_MOVE_NAMES)}), got {action}")

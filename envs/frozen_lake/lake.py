@@ -13,7 +13,7 @@ Cell = tuple[int, int]
 """(row, column), counted from 0 at the top left."""
 
 MOVES: dict[str, Cell] = {"Left": (0, -1), "Down": (1, 0), "Right": (0, 1), "Up": (-1, 0)}
-"""In the order of Gymnasium's action numbers."""
+"""Steps by action, in the order of Gymnasium's action numbers."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from ragen_envs.games.game import Outcome, TextGame
 from ragen_envs.splits import Split, draw_instance
 
 PIECE_VALUES = {1: 1, 2: 3, 3: 3, 4: 5, 5: 9, 6: 0}
-"""In pawns, by python-chess's number of the piece: pawn, knight, bishop, rook, queen, king."""
+"""Values in pawns, by python-chess's number of the piece: pawn, knight, bishop, rook, queen, king."""
 
 
 class Chess(TextGame):
@@ -43,7 +43,7 @@ class Chess(TextGame):
         self.opening_moves, self.max_moves, self.has_splits = opening_moves, max_moves, opening_moves > 0
         self.board: Any = None
         self._legal: tuple[str, ...] = ()
-        """Of whoever is to move; empty when the game is over."""
+        """Legal moves of whoever is to move; empty when the game is over."""
         self._opening: tuple[str, ...] = ()
         self._loser: str | None = None
 

@@ -46,7 +46,7 @@ class FrozenLakePair(TextGame):
         self.lake: Lake | None = None
         self.cells: tuple[Cell, ...] = ()
         self.moves: tuple[str, ...] = ()
-        """Each as the seat and its action, oldest first."""
+        """Moves so far, each as the seat and its action, oldest first."""
         self._second: Cell = (0, 0)
         self._turn = 0
         self._left: tuple[int, ...] = ()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from typing import Any
 
 from ragen_envs.games.env import TextGameEnv
 from ragen_envs.games.game import TextGame
 from ragen_envs.games.limits import GameLimits
 from ragen_envs.text import check_limit_names
+from ragen_envs.tree import Tree
 from ragen_envs.worlds import ENVIRONMENTS, GAMES, construct
 
 
@@ -33,7 +33,7 @@ def game_settings(name: str) -> list[str]:
     return list(inspect.signature(_game_class(name)).parameters)
 
 
-def make_game(name: str, **settings: Any) -> TextGame:
+def make_game(name: str, **settings: object) -> TextGame:
     """The game `name`. Raises ValueError for an unknown name or setting."""
     game_class = _game_class(name)
     if name not in GAMES:
@@ -59,7 +59,7 @@ def _game_class(name: str) -> type[TextGame]:
     return world
 
 
-def make_text_game(name: str, game: dict[str, Any] | None = None, limits: dict[str, Any] | None = None) -> TextGameEnv:
+def make_text_game(name: str, game: Tree | None = None, limits: Tree | None = None) -> TextGameEnv:
     """The text environment of game `name`.
 
     Args:

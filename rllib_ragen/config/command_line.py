@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from pydantic.fields import FieldInfo
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import Tree, flatten, merge, nest, parse_assignments
+from rllib_ragen.config.load import flatten, merge, nest, parse_assignments
 from rllib_ragen.config.messages import allowed
 from rllib_ragen.config.schema import RunConfig, Section
 from rllib_ragen.faults.exit_codes import FORESEEN, ExitCode, exit_code_of, sentence_of
@@ -94,7 +95,7 @@ def read_layers(options: argparse.Namespace) -> tuple[Tree, Tree]:
     Raises:
         ConfigError: a `--set` that cannot be read.
     """
-    given: dict[str, Any] = {key: getattr(options, key, None) for key in FLAGS.values()}
+    given: Tree = {key: getattr(options, key, None) for key in FLAGS.values()}
     flags = merge(*(nest(key, value) for key, value in given.items() if value is not None))
     return flags, parse_assignments(options.assignments)
 

@@ -10,13 +10,12 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError, nearest
 from rllib_ragen.config.messages import sentence
 from rllib_ragen.config.presets import algorithm_file, algorithm_names, env_file, game_defaults
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name, task_name
-
-Tree = dict[str, Any]
 
 
 class _Loader(yaml.SafeLoader):
@@ -37,7 +36,7 @@ _Loader.add_implicit_resolver(
 )
 
 
-def parse_config(*layers: Mapping[str, Any]) -> RunConfig:
+def parse_config(*layers: Mapping[str, object]) -> RunConfig:
     """The config of `layers`, nested mappings of which later ones win key by key; whether keys fit is not checked.
 
     Raises:
@@ -125,7 +124,7 @@ def parse_assignments(assignments: Sequence[str]) -> Tree:
     return tree
 
 
-def nest(key: str, value: Any) -> Tree:
+def nest(key: str, value: object) -> Tree:
     """`("a.b", 1)` → `{"a": {"b": 1}}`."""
     *sections, last = key.split(".")
     tree: Tree = {last: value}

@@ -22,7 +22,7 @@ def sentence(error: ValidationError, schema: type[BaseModel] = RunConfig) -> str
     return text + (f" (and {len(faults) - 1} more)" if len(faults) > 1 else "")
 
 
-def _fault(path: tuple[str, ...], kind: str, value: Any, section: type[BaseModel]) -> str:
+def _fault(path: tuple[str, ...], kind: str, value: object, section: type[BaseModel]) -> str:
     for depth, part in enumerate(path, start=1):
         field = section.model_fields.get(part)
         if kind == "extra_forbidden" and depth == len(path):
@@ -37,7 +37,7 @@ def _fault(path: tuple[str, ...], kind: str, value: Any, section: type[BaseModel
     return f"{'.'.join(path) or 'config'}: must be a section with some of the keys {names}, got {value!r}"
 
 
-def is_section(annotation: Any) -> bool:
+def is_section(annotation: object) -> bool:
     """Whether a field is a section of its own."""
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
@@ -56,7 +56,7 @@ def allowed(field: FieldInfo) -> str:
     return " ".join([kind, " and ".join(bounds)]).strip() + null[0]
 
 
-def _kind(annotation: Any) -> str:
+def _kind(annotation: object) -> str:
     if get_origin(annotation) is Literal:
         return f"one of {', '.join(str(choice) for choice in get_args(annotation))}"
     if isinstance(annotation, UnionType) or get_origin(annotation) is Union:

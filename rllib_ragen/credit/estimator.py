@@ -27,6 +27,9 @@ class Estimator(ABC):
     needs_group: ClassVar[bool] = False
     """Whether trajectories are compared within their group, so that a group of one teaches nothing."""
 
+    chosen_only: ClassVar[bool] = False
+    """Whether trajectories without advantage are left out of the update, and of what a minibatch counts."""
+
     def __call__(self, trajectories: Sequence[Trajectory], values: Sequence[FloatArray] | None = None) -> list[Credit]:
         """Credits aligned with `trajectories`.
 

@@ -16,6 +16,7 @@ _SHIPPED = {
     "gigpo": f"{_HERE}.gigpo:GiGPO",
     "grpo": f"{_HERE}.grpo:GRPO",
     "rae": f"{_HERE}.rae:RoleAdvantages",
+    "raft": f"{_HERE}.raft:RAFT",
     "reinforce++": f"{_HERE}.reinforce_plus_plus:ReinforcePlusPlus",
     "reinforce++_baseline": f"{_HERE}.reinforce_plus_plus_baseline:ReinforcePlusPlusBaseline",
     "rloo": f"{_HERE}.rloo:RLOO",

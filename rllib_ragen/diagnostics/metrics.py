@@ -64,7 +64,7 @@ class Metric:
     """One metric, or one for each of several samples, buckets, seats or policies."""
 
     name: str
-    """As it is logged, without the prefix of its heading."""
+    """Name that it is logged under, without the prefix of its heading."""
     heading: str
     """TensorBoard's group, and the heading on the page."""
     unit: str

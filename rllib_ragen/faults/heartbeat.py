@@ -23,13 +23,13 @@ class Heartbeat(NamedTuple):
     """Grows while it works."""
     done: int = 0
     total: int = 0
-    """Of the call that it is in, in the call's own units."""
+    """Length of the call that it is in, in the call's own units."""
 
 
 class _Own:
     pulse = Heartbeat()
     key: str | None = None
-    """In the store; None: not known yet; empty: this process is no actor."""
+    """Key in the store; None: not known yet; empty: this process is no actor."""
     told = 0.0
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.schema import EMBEDDED_MODEL
 
 GAME_MODEL_LENGTH = 4_096
@@ -42,10 +42,10 @@ def check_model_folder(path: str, max_context_tokens: int, *, in_game: bool = Fa
     return folder
 
 
-def language_config(folder: Path) -> dict[str, Any]:
+def language_config(folder: Path) -> Tree:
     """config.json of a model folder; of a model of several kinds of input, the language model's part."""
-    config: dict[str, Any] = json.loads((folder / "config.json").read_text())
-    part: dict[str, Any] = config.get("text_config", config)
+    config: Tree = json.loads((folder / "config.json").read_text())
+    part: Tree = config.get("text_config", config)
     return part
 
 

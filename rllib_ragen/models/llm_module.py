@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import Any, TypedDict, TypeVar
+from typing import Any, NoReturn, TypedDict, TypeVar
 
 import torch
 from ray.rllib.core.rl_module.apis import InferenceOnlyAPI
@@ -38,12 +38,12 @@ class ModuleSettings(TypedDict):
     path: str
     """Folder of a transformers model with safetensors."""
     dtype: str
-    """Of the sampler's weights and of activations. bfloat16: the learner keeps float32 weights and autocasts."""
+    """Type of the sampler's weights and of activations. bfloat16: the learner keeps float32 weights and autocasts."""
     temperature: float
     """Log-probs are those of softmax(logits / temperature), as the sampler's are."""
     value_head: bool
     seed: int
-    """Of what the model folder does not hold: critic and adapters."""
+    """Seed of what the model folder does not hold: critic and adapters."""
     grouped_attention: bool
     """This project's plain attention instead of SDPA: faster for small models on a CPU."""
     lora: LoraSettings | None
@@ -93,6 +93,14 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         self.head = LogitHead.of(self.llm, settings["temperature"])
         if not self.inference_only:
             self._check_head()
+
+    @classmethod
+    def from_checkpoint(cls, path: Any, filesystem: Any = None, **kwargs: Any) -> NoReturn:
+        """Raises ValueError with what to call: RLlib's way reads a pickle, and no checkpoint here has one."""
+        raise ValueError(
+            "RLModule.from_checkpoint reads pickles; of a StarPO checkpoint call StarPO.from_checkpoint(FOLDER) for all"
+            " of it, or transformers' AutoModelForCausalLM.from_pretrained(FOLDER/default_policy/policy) for the policy"
+        )
 
     def get_non_inference_attributes(self) -> list[str]:
         """Samplers need no critic."""
@@ -148,7 +156,7 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
             outputs["values"] = self.value_head(hidden)
         return outputs
 
-    def lm(self, **inputs: Any) -> Any:
+    def lm(self, **inputs: object) -> Any:
         """The transformers model's own forward pass, in the learner's types."""
         with self.autocast(self.llm.device):
             return self.llm(**inputs)
@@ -176,7 +184,7 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         *,
         not_components: str | Collection[str] | None = None,
         inference_only: bool = False,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> WeightState:
         """Weights by name, tied ones once; copies. With adapters: theirs and the critic's, as only they are trained.
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import torch
 import torch.distributed
 
+from ragen_envs.tree import Tree
 from rllib_ragen.faults.private_names.of_torch import gloo_group, nccl_group
 
 c10d: Any = torch.distributed
@@ -29,7 +30,7 @@ class Rendezvous:
     """Where and how the members of a channel meet."""
 
     host: str
-    """Of the sender, as the receivers reach it."""
+    """Address of the sender, as the receivers reach it."""
     port: int
     size: int
     """Members, the sender included."""
@@ -37,7 +38,7 @@ class Rendezvous:
     timeout_s: float
     """Longest wait for a member, at the meeting and in each transfer."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Tree:
         """Plain values, for other processes."""
         return asdict(self)
 
@@ -49,7 +50,7 @@ class WeightChannel:
         RuntimeError: a member did not come, or is gone.
     """
 
-    def __init__(self, meeting: Rendezvous, rank: int, store: Any, host: str, device: torch.device) -> None:
+    def __init__(self, meeting: Rendezvous, rank: int, store: object, host: str, device: torch.device) -> None:
         """`host` is this member's own address; `device` holds the tensors."""
         self._device = device if meeting.backend == "nccl" else torch.device("cpu")
         prefixed = c10d.PrefixStore("weights", store)

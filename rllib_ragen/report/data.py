@@ -6,18 +6,18 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.run.evaluation import Evaluation, Scale, find_baselines
 from rllib_ragen.run.folder import VERSIONS_FILE, RunFolder
 
-Row = dict[str, Any]
+Row = Tree
 Series = npt.NDArray[np.float64]
 _OF_ONE_RUN = {
     *("seed", "name", "results_dir", "iterations", "time_limit_s", "token_limit"),

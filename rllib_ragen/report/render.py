@@ -14,6 +14,7 @@ import yaml
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from ragen_envs.tree import Tree
 from rllib_ragen.diagnostics.information import Regime
 from rllib_ragen.report.data import Group, Run, group_runs
 from rllib_ragen.report.figures import (
@@ -126,7 +127,7 @@ def _of_kind(run: Run, split: str, greedy: bool) -> list[Evaluation]:
     return [found for found in run.evaluations if (found.split, found.greedy) == (split, greedy)]
 
 
-def _result(run: Run, colour: int, kinds: Sequence[tuple[str, bool]]) -> dict[str, Any]:
+def _result(run: Run, colour: int, kinds: Sequence[tuple[str, bool]]) -> Tree:
     _, regimes = run.series("first_turn_regime")
     best = best_on_validation(run.evaluations)
     return {
@@ -157,7 +158,7 @@ def _change(found: Sequence[Evaluation]) -> str:
     return f"{100 * first.success:.1f} → {last} ({100 * difference:+.1f} {plus_minus(error)}; {last.count})"
 
 
-def _spread(group: Group, colour: int, kinds: Sequence[tuple[str, bool]]) -> dict[str, Any]:
+def _spread(group: Group, colour: int, kinds: Sequence[tuple[str, bool]]) -> Tree:
     cells = []
     for kind in kinds:
         last = [100 * found[-1].success for run in group.runs if (found := _of_kind(run, *kind))]
@@ -165,7 +166,7 @@ def _spread(group: Group, colour: int, kinds: Sequence[tuple[str, bool]]) -> dic
     return {"label": group.label, "colour": colour % 8, "count": len(group.runs), "cells": cells}
 
 
-def _colours(groups: Sequence[Group]) -> list[dict[str, Any]]:
+def _colours(groups: Sequence[Group]) -> list[Tree]:
     """The key to the colours of all charts."""
     sizes = [f"{len(group.runs)} seeds" if len(group.runs) > 1 else group.runs[0].name for group in groups]
     return [
@@ -174,7 +175,7 @@ def _colours(groups: Sequence[Group]) -> list[dict[str, Any]]:
     ]
 
 
-def _note(data: Sequence[dict[str, Any]]) -> str:
+def _note(data: Sequence[Tree]) -> str:
     notes = ["Per iteration the group whose members' returns differ most, and one member of three others."]
     if left_out := sum(run["left_out"] for run in data):
         notes.append(f"{left_out} stored trajectories are left out of this page (--max-trajectories).")

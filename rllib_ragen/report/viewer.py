@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
 from ragen_envs.reply import parse_reply
+from ragen_envs.tree import Tree
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.report.data import Row, Run
 from rllib_ragen.starpo.checkpoint.layout import module_files
@@ -21,12 +21,12 @@ _MAX_TOKENS_OF_CHARACTER = 4
 """A character has at most four bytes in UTF-8, and a token at least one."""
 
 
-def viewer_data(runs: Sequence[Run], max_trajectories: int) -> list[dict[str, Any]]:
+def viewer_data(runs: Sequence[Run], max_trajectories: int) -> list[Tree]:
     """One entry per run: name, its trajectories, how many more are in its folder, whether tokens could be told."""
     return [_of_run(run, max_trajectories) for run in runs]
 
 
-def to_script_json(data: Any) -> str:
+def to_script_json(data: object) -> str:
     """JSON that may stand in a `<script>` element whatever it holds: nothing in it can end the element."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -54,7 +54,7 @@ def token_pieces(run: Run) -> Pieces | None:
     return None
 
 
-def _of_run(run: Run, most: int) -> dict[str, Any]:
+def _of_run(run: Run, most: int) -> Tree:
     pieces = token_pieces(run)
     kept = chosen(run.trajectories, most)
     return {
@@ -65,7 +65,7 @@ def _of_run(run: Run, most: int) -> dict[str, Any]:
     }
 
 
-def _trajectory(record: Row, think: bool, pieces: Pieces | None) -> dict[str, Any]:
+def _trajectory(record: Row, think: bool, pieces: Pieces | None) -> Tree:
     return {
         "iteration": record["iteration"],
         "group": str(record["group_id"]),
@@ -78,7 +78,7 @@ def _trajectory(record: Row, think: bool, pieces: Pieces | None) -> dict[str, An
     }
 
 
-def _turn(turn: Row, think: bool, pieces: Pieces | None) -> dict[str, Any]:
+def _turn(turn: Row, think: bool, pieces: Pieces | None) -> Tree:
     reply = parse_reply(turn["reply"], think=think)
     return {
         "state": turn["prompt"],

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from ray.rllib.core.columns import Columns
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
 
+from ragen_envs.tree import Tree
 from rllib_ragen.types import StopReason, Trajectory, Turn
 
 _TURN_FACTS = ("valid", "num_actions", "cached_tokens", "prompt", "state", "reply")
@@ -85,5 +84,5 @@ def to_trajectory(episode: SingleAgentEpisode) -> Trajectory:
     )
 
 
-def _info(turn: Turn) -> dict[str, Any]:
+def _info(turn: Turn) -> Tree:
     return {name: getattr(turn, name) for name in _TURN_FACTS}

@@ -145,7 +145,7 @@ class _Call:
     hang_timeout_s: float
     failures: RunnerFailures = field(default_factory=RunnerFailures)
     open: dict[int, tuple[Heartbeat, float]] = field(default_factory=dict)
-    """Of the runners that have not answered: the last pulse, and since when it has been that."""
+    """Last heartbeat of each runner that has not answered, and since when it has been that."""
 
     def start(self, specs: dict[int, list[EpisodeSpec]], greedy: bool, count: bool) -> None:
         """Sends each runner its share."""

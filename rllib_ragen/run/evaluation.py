@@ -27,7 +27,7 @@ class Evaluation:
     split: str
     greedy: bool
     temperature: float
-    """Of what is sampled where it is not greedy."""
+    """Sampling temperature where it is not greedy."""
     success: float
     """Mean over distinct instances; NaN if every episode failed."""
     num_episodes: int
@@ -37,7 +37,7 @@ class Evaluation:
     reply_tokens: float = math.nan
     """Mean over their turns."""
     outcomes: Mapping[str, float] = field(default_factory=dict)
-    """Of a game: `win_rate_<seat>_vs_<opponent>` and the like."""
+    """Outcomes of a game: `win_rate_<seat>_vs_<opponent>` and the like."""
     instances: Mapping[str, float] = field(default_factory=dict)
     """Mean success of each distinct instance, by a digest of its key; empty in rows of earlier versions."""
 

@@ -51,7 +51,9 @@ class RunFolder:
         try:
             path.mkdir(parents=True)
         except FileExistsError:
-            raise ConfigError(f"name: {path} exists already; give another --name, or --resume {path}") from None
+            resumable = is_run_folder(path) and cls(path).checkpoints()
+            way_out = f"--resume {path}" if resumable else "delete it: it holds no checkpoint"
+            raise ConfigError(f"name: {path} exists already; give another --name, or {way_out}") from None
         save_config(config, path / CONFIG_FILE)
         (path / VERSIONS_FILE).write_text(json.dumps(installed_versions(), indent=2) + "\n")
         return cls(path)
@@ -94,9 +96,15 @@ class RunFolder:
         path = self.path / _END
         return str(json.loads(path.read_text(encoding="utf-8"))["stop_reason"]) if path.is_file() else None
 
-    def save_stop_reason(self, iteration: int, reason: str) -> None:
-        """Notes that the run has come to an end."""
-        end = {"iteration": iteration, "stop_reason": reason}
+    def is_finished(self, iteration: int) -> bool:
+        """Whether the policy after `iteration` has been tested and exported, as far as the run has noted it."""
+        path = self.path / _END
+        end = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        return bool(end.get("finished")) and bool(end["iteration"] == iteration)
+
+    def save_stop_reason(self, iteration: int, reason: str, *, finished: bool) -> None:
+        """Notes that the run has come to an end; `finished`: tested and exported, too."""
+        end = {"iteration": iteration, "stop_reason": reason, "finished": finished}
         (self.path / _END).write_text(json.dumps(end, indent=2) + "\n", encoding="utf-8")
 
     def forget_stop_reason(self) -> None:

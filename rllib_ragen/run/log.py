@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ragen_envs.tree import Tree
 from rllib_ragen.diagnostics.metrics import heading_of
 from rllib_ragen.run.trajectory_sample import sample_records
 from rllib_ragen.types import FloatArray, Trajectory
 
-Row = dict[str, Any]
+Row = Tree
 
 
 class RunLog:
@@ -47,7 +48,7 @@ class RunLog:
         self,
         iteration: int,
         time_s: float,
-        metrics: Mapping[str, Any],
+        metrics: Mapping[str, object],
         sampled: Sequence[Trajectory],
         advantages: Sequence[FloatArray | None],
     ) -> Row:
@@ -71,7 +72,7 @@ class RunLog:
         _append(self._alarms, [alarm])
 
     def evaluation(
-        self, iteration: int, split: str, greedy: bool, result: Mapping[str, Any], instances: Mapping[str, float]
+        self, iteration: int, split: str, greedy: bool, result: Mapping[str, object], instances: Mapping[str, float]
     ) -> Row:
         """One evaluation, with the success on each of its instances; the row that was written."""
         row = {"iteration": iteration, "split": split, "greedy": greedy, **result, "instances": dict(instances)}

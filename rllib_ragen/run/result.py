@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.run.folder import RunFolder
 
-Row = dict[str, Any]
+Row = Tree
 
 
 @dataclass(frozen=True)

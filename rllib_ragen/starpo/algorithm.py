@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -43,7 +43,7 @@ from rllib_ragen.starpo.counters import Batch, Counters
 from rllib_ragen.starpo.export import export_adapter, export_policy, learner_state
 from rllib_ragen.starpo.matchmaking.games import make_matchmaker
 from rllib_ragen.starpo.probing import InformationProbe
-from rllib_ragen.starpo.rllib_base import RLlibBase
+from rllib_ragen.starpo.rllib_base import RLlibBase, refuse_arguments
 from rllib_ragen.starpo.rollouts import Rollouts
 from rllib_ragen.starpo.update import update_policies, why_nothing_to_learn
 from rllib_ragen.types import FloatArray, TokenRow, Trajectory
@@ -81,6 +81,7 @@ class StarPO(RLlibBase):
         """First failed episode's error of the last evaluation; empty: none failed."""
         self._trajectories: list[Trajectory] = []
         self._advantages: dict[int, FloatArray] = {}
+        """Advantages of the last update by the trajectory's index."""
         self._ahead: Batch | None = None
         """Batch sampled for the next iteration, while the last one learnt (rollout.overlap)."""
         self._times: dict[str, float] = {}
@@ -105,7 +106,7 @@ class StarPO(RLlibBase):
         started, self._times = perf_counter(), {}
         batch = self._ahead or self._play_batch()
         self._ahead, self._whole = None, False
-        self._trajectories = batch.trajectories
+        self._trajectories = [replace(one, index=index) for index, one in enumerate(batch.trajectories)]
         ahead = Background(self._play_batch) if self.config.overlap == "one_step_off" else None
         own = self._matchmaker.own(self._trajectories)
         alive = [trajectory for trajectory in own if not trajectory.stop_reason.failed]
@@ -163,7 +164,7 @@ class StarPO(RLlibBase):
             kept = [trajectory for trajectory in filtered.kept if trajectory.module_id == module_id]
             own, measured = self._rows_of(kept, filtered.metrics["kept_ratio"])
             learnt = [trajectory for trajectory in kept if trajectory.num_reply_tokens]
-            self._advantages |= {id(t): row.advantages for t, row in zip(learnt, own, strict=True)}
+            self._advantages |= {t.index: row.advantages for t, row in zip(learnt, own, strict=True)}
             rows += own
             self._log(measured)
         return rows
@@ -171,6 +172,8 @@ class StarPO(RLlibBase):
     def _update(self, rows: Sequence[TokenRow]) -> None:
         """Updates the policies on `rows`; without any it only counts, and asks to stop after too many such batches."""
         counters = self._counters
+        if self._estimator.chosen_only:
+            rows = [row for row in rows if row.advantages.any()]
         if not rows:
             self._count_empty_batch()
             return
@@ -275,7 +278,7 @@ class StarPO(RLlibBase):
 
     def last_advantages(self) -> list[FloatArray | None]:
         """Of each of `last_trajectories()`, [num_tokens]: its advantages in the update; None if it was left out."""
-        return [self._advantages.get(id(trajectory)) for trajectory in self._trajectories]
+        return [self._advantages.get(trajectory.index) for trajectory in self._trajectories]
 
     @property
     def stop_reason(self) -> str | None:
@@ -306,7 +309,7 @@ class StarPO(RLlibBase):
         """Writes the main policy's adapters as a folder that peft loads. Raises ValueError if there are none."""
         return export_adapter(self.learner_group, self._matchmaker.main, self.config, Path(export_dir))
 
-    def restore_env_runners(self, env_runner_group: Any) -> list[int]:
+    def restore_env_runners(self, env_runner_group: object) -> list[int]:
         """Takes restarted runners back into service, with current weights."""
         return self._rollouts.restore()
 
@@ -321,8 +324,8 @@ class StarPO(RLlibBase):
             asdict(self._counters),
             self.config.to_run_config().model_dump(mode="json"),
             self.config.model_folder,
-            self._ahead.trajectories if self._ahead else [],
-            self.config.lora(),
+            ahead=self._ahead.trajectories if self._ahead else [],
+            lora=self.config.lora(),
         )
 
     def load_checkpoint(self, checkpoint_dir: str) -> None:
@@ -347,9 +350,12 @@ class StarPO(RLlibBase):
     def from_checkpoint(cls, path: Any, filesystem: Any = None, *, config: StarPOConfig | None = None) -> StarPO:
         """Builds the checkpoint's run, or `config` in its place, and continues.
 
+        RLlib's own `Algorithm.from_checkpoint` reads pickles; on this folder it says to come here (checkpoint/save.py).
+
         Raises:
             ValueError: no complete checkpoint.
         """
+        refuse_arguments("from_checkpoint", {"filesystem": filesystem})
         folder = Path(getattr(path, "path", path))
         if config is None:
             config = StarPOConfig.from_run_config(RunConfig.model_validate(read_manifest(folder)["config"]))

@@ -16,6 +16,7 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
 from ragen_envs.games.registry import make_game
 from ragen_envs.spaces import AnyText
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten
 from rllib_ragen.config.messages import sentence
@@ -45,7 +46,7 @@ _OLD_STACK_KEYS = {"model", "optimizer", "replay_buffer_config"}
 _REGISTERED = "registered_in_python"
 """Key of `users_names` in what is sent."""
 _ALGORITHM = "rllib_ragen.starpo.algorithm:StarPO"
-"""By name, as environments are: the algorithm imports its config, and not the other way."""
+"""Name of the class, as environments have names: the algorithm imports its config, and not the other way."""
 _CHANNEL_TIMEOUT_S = 120.0
 """Longest wait for a member of the channel for weights."""
 
@@ -72,7 +73,7 @@ class StarPOConfig(FluentSetters):
     means the same from YAML, the command line, Python and a Tune search space.
     """
 
-    def __init__(self, algo_class: Any = None) -> None:
+    def __init__(self, algo_class: object = None) -> None:
         from rllib_ragen.rollout.env_runner import LLMEnvRunner
 
         super().__init__(algo_class=algo_class or resolve_name(_ALGORITHM))
@@ -100,7 +101,9 @@ class StarPOConfig(FluentSetters):
 
     # --- fluent setters ---------------------------------------------------------------------------------------------
 
-    def environment(self, env: Any = NotProvided, *, env_config: Any = NotProvided, **kwargs: Any) -> StarPOConfig:
+    def environment(
+        self, env: object = NotProvided, *, env_config: object = NotProvided, **kwargs: object
+    ) -> StarPOConfig:
         """The task.
 
         Args:
@@ -130,7 +133,7 @@ class StarPOConfig(FluentSetters):
         keys = {attribute: f"{section}.{key}" for attribute, (section, key) in ATTRIBUTES.items()}
         return self._set(**{attribute: said[key] for attribute, key in keys.items() if key in said})
 
-    def update_from_dict(self, config_dict: Mapping[str, Any]) -> StarPOConfig:
+    def update_from_dict(self, config_dict: Mapping[str, object]) -> StarPOConfig:
         """As AlgorithmConfig's, but unknown keys are refused.
 
         Raises:
@@ -151,13 +154,13 @@ class StarPOConfig(FluentSetters):
 
     # --- what users registered, on its way to other processes -----------------------------------------------------
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Tree:
         """As AlgorithmConfig's, and what its names mean that were registered in Python: for Tune's trials."""
-        found: dict[str, Any] = super().to_dict()
+        found: Tree = super().to_dict()
         found.pop(_REGISTERED, None)
         return {**found, _REGISTERED: sent} if (sent := self._registered()) else found
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Tree:
         return {**vars(self), _REGISTERED: self._registered()}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -196,7 +199,7 @@ class StarPOConfig(FluentSetters):
         Raises:
             ConfigError: a value out of range, or an unknown key of `env_config`.
         """
-        tree: dict[str, Any] = {section: {} for section in SECTIONS}
+        tree: Tree = {section: {} for section in SECTIONS}
         for attribute, (section, key) in ATTRIBUTES.items():
             tree[section][key] = getattr(self, attribute)
         tree["env"] = self._env_tree()
@@ -298,7 +301,7 @@ class StarPOConfig(FluentSetters):
             on_gpu=self.num_gpus_per_env_runner > 0,
         )
 
-    def resolved_env_config(self) -> dict[str, Any]:
+    def resolved_env_config(self) -> Tree:
         """`env_config` as environments get it, with prompt_style `auto` decided."""
         if self._text_env_name() is None:
             return dict(self.env_config)
@@ -377,7 +380,12 @@ class StarPOConfig(FluentSetters):
         return StarPOLearner
 
     def build_learner_group(
-        self, *, env: Any = None, spaces: Any = None, rl_module_spec: Any = None, placement_group: Any = None
+        self,
+        *,
+        env: object = None,
+        spaces: object = None,
+        rl_module_spec: object = None,
+        placement_group: object = None,
     ) -> Any:
         """As AlgorithmConfig's; the group knows of weights that are shared out."""
         from rllib_ragen.learner.learner_group import StarPOLearnerGroup
@@ -385,7 +393,9 @@ class StarPOConfig(FluentSetters):
         spec = rl_module_spec or self.get_multi_rl_module_spec(env=env, spaces=spaces)
         return StarPOLearnerGroup(config=self.copy(), module_spec=spec, placement_group=placement_group)
 
-    def build_learner_connector(self, input_observation_space: Any, input_action_space: Any, device: Any = None) -> Any:
+    def build_learner_connector(
+        self, input_observation_space: object, input_action_space: object, device: object = None
+    ) -> Any:
         """An empty pipeline: rows arrive finished."""
         from ray.rllib.connectors.learner import LearnerConnectorPipeline
 
@@ -393,7 +403,7 @@ class StarPOConfig(FluentSetters):
             input_observation_space=input_observation_space, input_action_space=input_action_space, connectors=[]
         )
 
-    def _env_tree(self) -> dict[str, Any]:
+    def _env_tree(self) -> Tree:
         name, given = self._text_env_name(), dict(self.env_config)
         if name is None:
             return {"name": str(self.env), "task": given}

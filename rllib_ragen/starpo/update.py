@@ -15,8 +15,6 @@ from rllib_ragen.learner.update_metrics import learner_metrics
 from rllib_ragen.starpo.config import StarPOConfig
 from rllib_ragen.types import TokenRow, Trajectory
 
-"""Word of the shuffle's stream among the run seed's."""
-
 
 def update_policies(
     learners: LearnerGroup,

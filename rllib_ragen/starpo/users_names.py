@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragen_envs.open_names import OpenNames
+from ragen_envs.tree import Tree
 from ragen_envs.worlds import ENVIRONMENTS
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.credit.filter_rules import FILTERS
 from rllib_ragen.credit.registry import ESTIMATORS
 from rllib_ragen.learner.losses.registry import LOSSES
 
-Registered = dict[str, dict[str, Any]]
+Registered = dict[str, Tree]
 """Kind (`estimator`) → name → what was registered."""
 _KINDS: dict[str, OpenNames[Any]] = {known.kind: known for known in (ENVIRONMENTS, ESTIMATORS, FILTERS, LOSSES)}
 

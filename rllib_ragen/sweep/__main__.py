@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from rllib_ragen.config.command_line import Parser, run_command
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import read_yaml
+from rllib_ragen.faults.ending import leave
 from rllib_ragen.run.preflight import check_writable, preflight
 from rllib_ragen.sweep.spec import SweepSpec, read_sweep, save_sweep
 from rllib_ragen.sweep.trial import SPEC_FILE, load_spec
@@ -67,7 +67,8 @@ def plan(options: argparse.Namespace) -> tuple[SweepSpec, Path]:
     preflight(spec.first_config(), writes=False)
     folder = (options.results_dir / spec.name).absolute()
     if folder.exists():
-        raise ConfigError(f"name: {folder} exists already; give another --name, or --resume {folder}")
+        way_out = f"--resume {folder}" if (folder / SPEC_FILE).is_file() else "delete it: it holds no sweep"
+        raise ConfigError(f"name: {folder} exists already; give another --name, or {way_out}")
     folder.mkdir(parents=True)
     save_sweep(spec, folder / SPEC_FILE)
     return spec, folder
@@ -86,4 +87,4 @@ def plan_resume(options: argparse.Namespace) -> tuple[SweepSpec, Path]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main)

@@ -16,6 +16,7 @@ import matplotlib
 import numpy as np
 from matplotlib.ticker import NullFormatter
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.load import save_config
 from rllib_ragen.run.evaluation import way
 from rllib_ragen.sweep.spec import SweepSpec
@@ -67,17 +68,17 @@ def _figures(spec: SweepSpec, study: SweepStudy, folder: Path) -> list[tuple[str
         importances = partial(plots.plot_param_importances, finished, evaluator=PedAnovaImportanceEvaluator())
         found.append(("What matters", partial(_drawn, importances)))
     for k, name in enumerate(spec.objectives if len(done) > 1 else ()):
-        target: dict[str, Any] = {} if len(spec.objectives) == 1 else {"target": _nth(k), "target_name": name}
+        target: Tree = {} if len(spec.objectives) == 1 else {"target": _nth(k), "target_name": name}
         for title, plot in (("Slices", plots.plot_slice), ("Parallel coordinates", plots.plot_parallel_coordinate)):
             found.append((f"{title}: {name}", partial(_drawn, partial(plot, finished, **target))))
     return found
 
 
-def _told(value: Any) -> str:
+def _told(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _drawn(plot: Callable[[], Any]) -> str:
+def _drawn(plot: Callable[[], object]) -> str:
     return _svg(plot())
 
 

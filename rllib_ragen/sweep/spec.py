@@ -6,14 +6,15 @@ import itertools
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import yaml
 from optuna.distributions import CategoricalDistribution
 from pydantic import Field, ValidationError
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import Tree, flatten, merge, preset
+from rllib_ragen.config.load import flatten, merge, preset
 from rllib_ragen.config.messages import sentence
 from rllib_ragen.config.schema import RunConfig, Section
 from rllib_ragen.starpo.checks.build_config import build_config
@@ -42,8 +43,8 @@ class SweepSpec(Section):
 
     name: str = Field(pattern=r"^\w[\w.-]*$", description="study's and folder's name")
     question: str = Field("", description="what the sweep is to answer, for people")
-    base: dict[str, Any] = Field(default_factory=dict, description="config of every run, over its environment's preset")
-    space: dict[str, Any] = Field(default_factory=dict, description="what varies: key → choice, uniform, …")
+    base: Tree = Field(default_factory=dict, description="config of every run, over its environment's preset")
+    space: Tree = Field(default_factory=dict, description="what varies: key → choice, uniform, …")
     sampler: Literal["tpe", "random", "grid", "cmaes"] = Field("tpe", description="who chooses")
     scheduler: Literal["none", "asha", "median", "pbt", "pb2"] = Field(
         "none", description="who stops hopeless runs early, or (pbt, pb2) lets them go on from the best ones' weights"
@@ -62,7 +63,7 @@ class SweepSpec(Section):
         """The space. Raises ConfigError if it makes no sense."""
         return read_space(self.space, known_keys(RunConfig().model_dump(mode="json")))
 
-    def combinations(self) -> list[dict[str, Any]]:
+    def combinations(self) -> list[Tree]:
         """Every choice, or both ends, of every dimension with those of every other: a grid, if all are choices."""
         dimensions = self.dimensions()
         everything = itertools.product(*(dimension.samples() for dimension in dimensions.values()))
@@ -83,7 +84,7 @@ class SweepSpec(Section):
         """Configurations that will be tried."""
         return min(self.trials, len(self.combinations())) if self.sampler == "grid" else self.trials
 
-    def config(self, values: Mapping[str, Any], seed: int) -> RunConfig:
+    def config(self, values: Mapping[str, object], seed: int) -> RunConfig:
         """The config of one run.
 
         Args:
@@ -99,7 +100,7 @@ class SweepSpec(Section):
         return build_config(preset(env), settings, {"seed": seed})
 
 
-def read_sweep(tree: Mapping[str, Any], *, smoke: bool = False) -> SweepSpec:
+def read_sweep(tree: Mapping[str, object], *, smoke: bool = False) -> SweepSpec:
     """The checked sweep.
 
     Raises:
@@ -147,7 +148,7 @@ def _check_search(spec: SweepSpec) -> None:
         if len(spec.objectives) > 1:
             raise ConfigError("sampler=cmaes has one objective; allowed with several: tpe, random, grid")
         if find_spec("cmaes") is None:
-            raise ConfigError("sampler=cmaes needs the package cmaes (pip install cmaes)")
+            raise ConfigError("sampler=cmaes needs the package cmaes (pip install 'rllib_ragen[cmaes]')")
 
 
 def check_population(spec: SweepSpec) -> None:
@@ -171,7 +172,7 @@ def check_population(spec: SweepSpec) -> None:
         if spec.scheduler == "pb2" and isinstance(dimension.distribution, CategoricalDistribution):
             raise ConfigError(f"space.{name}: scheduler=pb2 needs numbers to fit; allowed: uniform, loguniform, int")
     if spec.scheduler == "pb2" and find_spec("sklearn") is None:
-        raise ConfigError("scheduler=pb2 needs the package scikit-learn (pip install scikit-learn)")
+        raise ConfigError("scheduler=pb2 needs the package scikit-learn (pip install 'rllib_ragen[pb2]')")
     interval = spec.first_config().eval.interval
     if interval and spec.exchange_iterations % interval:
         raise ConfigError(
@@ -180,5 +181,5 @@ def check_population(spec: SweepSpec) -> None:
         )
 
 
-def _told(values: Mapping[str, Any]) -> str:
+def _told(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items())

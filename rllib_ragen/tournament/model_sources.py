@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import read_yaml
 from rllib_ragen.config.schema import EMBEDDED_MODEL
@@ -26,8 +26,8 @@ class ModelSource:
     """A transformers folder."""
     adapter: Path | None = None
     """A peft folder on top of it."""
-    config: dict[str, Any] | None = None
-    """Of the run that it comes from."""
+    config: Tree | None = None
+    """Config of the run that it comes from."""
 
 
 def find_models(given: Sequence[str]) -> list[ModelSource]:

@@ -14,6 +14,7 @@ import optuna
 import pytest
 import ray
 import torch
+from ray.exceptions import RpcError
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core import COMPONENT_LEARNER, COMPONENT_OPTIMIZER, COMPONENT_RL_MODULE
 from ray.rllib.core.learner.learner import Learner
@@ -28,7 +29,7 @@ from rllib_ragen.faults.private_names.of_optuna import note
 from rllib_ragen.faults.private_names.of_ray import actor_key, actor_manager, is_registered_env, read_note, write_note
 from rllib_ragen.faults.private_names.of_rllib import attribute_of_key, chosen_parts, keep_runner_states, local_learner
 from rllib_ragen.faults.private_names.of_rllib_learner import LearnerHooks
-from rllib_ragen.faults.private_names.of_torch import ask_for_amx, gloo_group, storage_key
+from rllib_ragen.faults.private_names.of_torch import ask_for_amx, c10d, gloo_group, storage_key
 from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.learner.learner_calls import on_every_learner
 from rllib_ragen.run import start_ray
@@ -169,12 +170,16 @@ def test_notes_are_kept_and_only_a_store_that_is_gone_is_no_error(
 
         return call
 
-    for name, use in (("_internal_kv_get", lambda: read_note("x")), ("_internal_kv_put", lambda: write_note("x", "y"))):
-        monkeypatch.setattr(of_ray, name, raises(ray.exceptions.RpcError("gone")))
-        assert use() is None
-        monkeypatch.setattr(of_ray, name, raises(TypeError("another signature")))
-        with pytest.raises(TypeError, match="another signature"):
-            use()
+    monkeypatch.setattr(of_ray, "_internal_kv_get", raises(RpcError("gone")))
+    monkeypatch.setattr(of_ray, "_internal_kv_put", raises(RpcError("gone")))
+    write_note("x", "y")
+    assert read_note("x") is None
+    monkeypatch.setattr(of_ray, "_internal_kv_get", raises(TypeError("another signature")))
+    monkeypatch.setattr(of_ray, "_internal_kv_put", raises(TypeError("another signature")))
+    with pytest.raises(TypeError, match="another signature"):
+        read_note("x")
+    with pytest.raises(TypeError, match="another signature"):
+        write_note("x", "y")
     assert len(told) == 1, "once, not at every look"
 
 
@@ -258,10 +263,10 @@ def test_a_note_on_a_trial_outlives_the_study_that_made_it(tmp_path: Path) -> No
 
 
 def test_a_gloo_group_stands_beside_torchs_default_group_and_keeps_its_time_limit() -> None:
-    store = torch.distributed.TCPStore("127.0.0.1", 0, 2, True, wait_for_workers=False)
+    store = c10d.TCPStore("127.0.0.1", 0, 2, True, wait_for_workers=False)
     with pytest.raises(RuntimeError, match=r"(?i)time.*out"):
         gloo_group(store, 0, 2, "127.0.0.1", 1.0)
-    alone = gloo_group(torch.distributed.HashStore(), 0, 1, "127.0.0.1", 5.0)
+    alone = gloo_group(c10d.HashStore(), 0, 1, "127.0.0.1", 5.0)
     assert alone.size() == 1 and not torch.distributed.is_initialized()
 
 

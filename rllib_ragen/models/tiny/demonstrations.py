@@ -29,7 +29,7 @@ class Recipe:
     task: tuple[tuple[str, Any], ...] = ()
     limits: tuple[tuple[str, Any], ...] = ()
     number: int = 0
-    """Of the recipe among those of a model: each has instances of its own."""
+    """Number of the recipe among those of a model: each has instances of its own."""
 
 
 @dataclass(frozen=True)

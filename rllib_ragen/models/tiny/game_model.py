@@ -21,7 +21,6 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from ragen_envs.cache import cache_folder
 from ragen_envs.games.env import TextGameEnv
@@ -45,7 +44,7 @@ _VOCAB_SIZE = 512
 _LEARNING_RATE, _BATCH_SIZE = 2e-3, 8
 
 
-def game_model_folder(name: str, game: Mapping[str, Any], limits: GameLimits) -> Path:
+def game_model_folder(name: str, game: Mapping[str, object], limits: GameLimits) -> Path:
     """Where the model of game `name` with these settings is: in the package, or kept; it need not be there yet."""
     told = {key: value for key, value in asdict(limits).items() if key in ("think", "list_actions")}
     asked = [RECIPE_VERSION, name, dict(game), told, num_games_of(name)]
@@ -75,7 +74,7 @@ def num_games_of(name: str) -> int:
     return _NUM_GAMES.get(name, _FEW_GAMES)
 
 
-def ensure_game_model(name: str, game: Mapping[str, Any], limits: GameLimits) -> Path:
+def ensure_game_model(name: str, game: Mapping[str, object], limits: GameLimits) -> Path:
     """The model's folder, made now unless it is there.
 
     Raises:
@@ -98,7 +97,7 @@ def ensure_game_model(name: str, game: Mapping[str, Any], limits: GameLimits) ->
     return folder
 
 
-def make(out: Path, name: str, game: Mapping[str, Any], limits: GameLimits, num_games: int | None = None) -> None:
+def make(out: Path, name: str, game: Mapping[str, object], limits: GameLimits, num_games: int | None = None) -> None:
     """Makes tokenizer and model and saves them as a plain transformers folder, with made.json beside them.
 
     Args:

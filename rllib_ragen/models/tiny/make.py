@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import subprocess
 import time
 from dataclasses import dataclass
 from itertools import islice
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+import transformers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from rllib_ragen.models.tiny.demonstrations import Recipe, Sample, as_text, conversations, make_samples
@@ -170,12 +172,34 @@ def make(out: Path, scale: float, seed: int, workers: int) -> None:
     model = build_model(tokenizer, seed)
     samples = make_samples(taught, tokenizer, workers)
     print(f"{len(samples)} demonstrations", flush=True)
-    made: dict[str, object] = {"scale": scale, "seed": seed, "demonstrations": len(samples)}
+    made: dict[str, object] = {"scale": scale, "seed": seed, "max_plan": MAX_PLAN, "demonstrations": len(samples)}
+    made |= {
+        "commit": _commit(),
+        "threads": torch.get_num_threads(),
+        "versions": {"torch": torch.__version__, "transformers": transformers.__version__, "numpy": np.__version__},
+        "taught": [
+            {"env": r.env, "think": dict(r.limits).get("think", True), "task": dict(r.task), "episodes": r.count}
+            for r in taught
+        ],
+    }
     made |= train(model, samples, Phase("skill", taught, 2e-3, 16), seed)
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
     (out / "made.json").write_text(json.dumps(made, indent=2) + "\n")
     print(f"saved to {out} ({sum(p.numel() for p in model.parameters()):,} parameters)")
+
+
+def _commit() -> str:
+    """Of the source that makes it, with a + where something in it is not committed; empty outside of git."""
+    where = Path(__file__).parent
+    found = subprocess.run(
+        ["git", "describe", "--always", "--abbrev=40", "--dirty=+"],
+        capture_output=True,
+        text=True,
+        cwd=where,
+        check=False,
+    )
+    return found.stdout.strip()
 
 
 def main() -> None:

@@ -63,7 +63,7 @@ class Lesson:
     wander_rate: float = 0.0
     """Chance, at each turn but the last, of a reply of random actions that is not learnt from."""
     max_plan: int | None = None
-    """Where the shortest solution is longer, the teacher says nothing and the episode ends; None: no bound."""
+    """Bound on the shortest solution: where it is longer, the teacher says nothing and the episode ends; None: none."""
 
 
 def demonstrate(env: TextEnv, seed: int, lesson: Lesson, rng: np.random.Generator) -> list[Message]:

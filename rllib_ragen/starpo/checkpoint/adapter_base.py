@@ -18,7 +18,7 @@ class AdapterBase(TypedDict):
     folder: str
     """The model folder when it was written; it may have moved."""
     fingerprint: str
-    """Of its weights; it may not have changed."""
+    """Checksum of its weights; it may not have changed."""
     rank: int
     alpha: float
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from ray.rllib.core import DEFAULT_MODULE_ID
@@ -12,9 +11,10 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 from ragen_envs.games.baselines import best_script
 from ragen_envs.games.registry import make_game
 from ragen_envs.seeds import Stream, seed_of
+from ragen_envs.tree import Tree
 from rllib_ragen.config.policy_plan import PolicyPlan
 from rllib_ragen.config.schema import MultiAgentSection
-from rllib_ragen.rollout.collect_games import GameSpec
+from rllib_ragen.rollout.game_answers import GameSpec
 from rllib_ragen.rollout.scripted_seats import SCRIPT
 from rllib_ragen.rollout.specs import EpisodeSpec, evaluation_specs, training_specs
 from rllib_ragen.starpo.matchmaking.league import League, member_ids, score_of
@@ -35,11 +35,11 @@ def policies_of(section: MultiAgentSection, seats: Sequence[str]) -> tuple[list[
     return [DEFAULT_MODULE_ID], [DEFAULT_MODULE_ID], _learner
 
 
-def _own_role(agent_id: str, episode: Any, **kwargs: Any) -> str:
+def _own_role(agent_id: str, episode: object, **kwargs: object) -> str:
     return agent_id
 
 
-def _learner(agent_id: str, episode: Any, **kwargs: Any) -> str:
+def _learner(agent_id: str, episode: object, **kwargs: object) -> str:
     return str(DEFAULT_MODULE_ID)
 
 
@@ -138,11 +138,11 @@ class GameMatchmaker(Matchmaker):
         place = self._league.place_to_take(self._section, iteration, score_of(own))
         return None if place is None else (self.main, self._league.join(place, iteration))
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Tree:
         """The league's."""
         return {} if self._league is None else {"league": self._league.state()}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: Tree) -> None:
         """Takes what `state` gave. Raises ValueError if the league is a smaller one now."""
         if self._league is not None:
             self._league.restore(state.get("league", {}))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragen_envs.seeds import Stream, seed_of
+from ragen_envs.tree import Tree
 from rllib_ragen.config.schema import MultiAgentSection
 from rllib_ragen.types import Trajectory
 
@@ -28,7 +29,7 @@ class League:
 
     size: int
     joined: list[int] = field(default_factory=lambda: [0])
-    """By place: the iteration after which the policy was copied there."""
+    """Iteration, by place, after which the policy was copied there."""
 
     def opponent(self, run_seed: int, group: int, seat: int) -> str:
         """Who sits at `seat` in all games of `group`: every member is as likely."""
@@ -54,7 +55,7 @@ class League:
         self.joined[place : place + 1] = [iteration]
         return f"{_PREFIX}{place}"
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Tree:
         """For a checkpoint."""
         return {"joined": list(self.joined)}
 

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ragen_envs.instances import evaluated_numbers
+from ragen_envs.tree import Tree
 from rllib_ragen.config.policy_plan import PolicyPlan
 from rllib_ragen.rollout.specs import EpisodeSpec, evaluation_specs, training_specs
 from rllib_ragen.rollout.statistics import evaluation_statistics, success_by_instance
@@ -24,7 +24,7 @@ class Matchmaker:
     def __init__(self, plan: PolicyPlan) -> None:
         self.plan = plan
         self.success_by_instance: dict[str, float] = {}
-        """Of the last evaluation: `rollout.statistics.success_by_instance` of the episodes behind its `success`."""
+        """Success by instance in the last evaluation (`rollout.statistics.success_by_instance`)."""
 
     @property
     def main(self) -> str:
@@ -63,9 +63,9 @@ class Matchmaker:
         """(policy, policy that takes its weights) after an iteration; None: nothing is copied."""
         return None
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Tree:
         """For a checkpoint."""
         return {}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: Tree) -> None:
         """Takes what `state` gave."""
