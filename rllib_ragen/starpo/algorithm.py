@@ -7,8 +7,7 @@ State-Thinking-Actions-Reward Policy Optimization, RAGEN (Wang et al. 2025, arXi
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -48,8 +47,6 @@ from rllib_ragen.starpo.rollouts import Rollouts
 from rllib_ragen.starpo.update import update_policies, why_nothing_to_learn
 from rllib_ragen.types import FloatArray, TokenRow, Trajectory
 
-METRICS = "starpo"
-"""Key of a result dict under which StarPO's metrics are."""
 logger = logging.getLogger(__name__)
 
 
@@ -84,7 +81,6 @@ class StarPO(RLlibBase):
         """Advantages of the last update by the trajectory's index."""
         self._ahead: Batch | None = None
         """Batch sampled for the next iteration, while the last one learnt (rollout.overlap)."""
-        self._times: dict[str, float] = {}
         self._credit = self.config.credit_section()
         self._diagnostics = self.config.diagnostics_section()
         self._estimator = make_estimator(self._credit)
@@ -103,7 +99,8 @@ class StarPO(RLlibBase):
 
     def training_step(self) -> None:
         """One iteration."""
-        started, self._times = perf_counter(), {}
+        started = perf_counter()
+        self._times.clear()
         batch = self._ahead or self._play_batch()
         self._ahead, self._whole = None, False
         self._trajectories = [replace(one, index=index) for index, one in enumerate(batch.trajectories)]
@@ -222,18 +219,6 @@ class StarPO(RLlibBase):
             | self._rollouts.take_failures().metrics()
             | {"driver_gib": resident_gib()}
         )
-
-    def _log(self, metrics: dict[str, float]) -> None:
-        for name, value in metrics.items():
-            self.metrics.log_value((METRICS, name), value, reduce="mean", window=1)
-
-    @contextmanager
-    def _timed(self, name: str) -> Iterator[None]:
-        start = perf_counter()
-        try:
-            yield
-        finally:
-            self._times[name] = perf_counter() - start
 
     # --- for whoever drives a run -----------------------------------------------------------------------------------
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 import tempfile
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
+from time import perf_counter
 
 from ray.rllib.callbacks.utils import make_callback
 
@@ -15,6 +18,8 @@ from rllib_ragen.faults.ending import within
 from rllib_ragen.faults.private_names.of_ray import actor_manager
 from rllib_ragen.faults.private_names.of_rllib import AlgorithmWithoutEvaluators
 
+METRICS = "starpo"
+"""Key of a result dict under which StarPO's metrics are."""
 _STOP_S = 10.0
 """Time for env runners to close their environments and engines; one that needs more is killed."""
 _CLEANUP_S = 30.0
@@ -36,7 +41,24 @@ def refuse_arguments(method: str, given: Mapping[str, object]) -> None:
 
 
 class RLlibBase(AlgorithmWithoutEvaluators):
-    """An algorithm that evaluates on its training runners and saves by itself."""
+    """An algorithm that evaluates on its training runners, saves by itself, and logs under `METRICS`."""
+
+    @cached_property
+    def _times(self) -> dict[str, float]:
+        """Seconds of the iteration's parts, by name."""
+        return {}
+
+    def _log(self, metrics: Mapping[str, float]) -> None:
+        for name, value in metrics.items():
+            self.metrics.log_value((METRICS, name), value, reduce="mean", window=1)
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self._times[name] = perf_counter() - start
 
     @abstractmethod
     def evaluate_split(self, split: str, num_instances: int, greedy: bool) -> dict[str, float]:
