@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 from ray.rllib.algorithms.algorithm_config import NotProvided
@@ -145,7 +145,7 @@ class StarPOConfig(FluentSetters):
                 near = difflib.get_close_matches(key, list(vars(self)), n=1)
                 raise ConfigError(f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
         rest = dict(config_dict)
-        take_registered(rest.pop(_REGISTERED, {}))
+        take_registered(cast(Registered, rest.pop(_REGISTERED, {})))
         for key in _OLD_STACK_KEYS & rest.keys():
             # RLlib would hand these to training(), which does not have them.
             setattr(self, key, rest.pop(key))
