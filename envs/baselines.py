@@ -31,6 +31,7 @@ _PRESENTATION = frozenset({"observation", "render_mode", "pool_size"})
 _SHIPPED_COUNT = 256
 """Instances of a shipped preset's baselines: as many as a run is tested on, and the same."""
 _DEMANDED_SECONDS = 5.0
+"""Seconds for each of floor, blind plan and ceiling where a run waits for them: it should soon begin."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Baselines:
 
 
 def baselines_for(name: str, task: Tree | None = None, limits: TextLimits | None = None) -> Baselines:
-    """The baselines of environment `name` with `task` settings under `limits`.
+    """Returns the baselines of environment `name` with `task` settings under `limits`.
 
     Shipped values come at once; others take up to about half a minute the first time, and keep in the user's cache.
 
@@ -60,7 +61,7 @@ def baselines_for(name: str, task: Tree | None = None, limits: TextLimits | None
 
 
 def settings_key(name: str, task: Tree | None = None, limits: TextLimits | None = None) -> str:
-    """The canonical text of what the baselines depend on: the full task settings and the three caps."""
+    """Returns the canonical text of what the baselines depend on: the full task settings and the three caps."""
     short, limits = check_env_name(name), limits or TextLimits()
     parameters = inspect.signature(type(make_task(short, **(task or {})))).parameters
     settings = {key: parameter.default for key, parameter in parameters.items()} | (task or {})
@@ -99,7 +100,7 @@ def compute_baselines(key: str, count: int = _SHIPPED_COUNT, seconds: float | No
 
 
 def shipped_baselines() -> dict[str, Baselines]:
-    """The values that come with the package, by settings key."""
+    """Returns the values that come with the package, by settings key."""
     text = resources.files("ragen_envs").joinpath(SHIPPED_FILE).read_text(encoding="utf-8")
     return {key: Baselines(**values) for key, values in json.loads(text).items()}
 

@@ -12,7 +12,7 @@ from ragen_envs.tree import Tree
 
 
 def cache_folder() -> Path:
-    """Where values are kept; need not exist."""
+    """Says where values are kept; need not exist."""
     # The XDG specification: a relative path is invalid and to be ignored.
     asked = os.environ.get("XDG_CACHE_HOME", "")
     base = Path(asked) if os.path.isabs(asked) else Path.home() / ".cache"
@@ -20,7 +20,7 @@ def cache_folder() -> Path:
 
 
 def read_cached(kind: str, key: str) -> Tree | None:
-    """The value kept under `key`, or None if there is none that can be read."""
+    """Returns the value kept under `key`, or None if there is none that can be read."""
     try:
         kept = json.loads(_file(kind, key).read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -289,7 +289,7 @@ def _play_randomly(env: TextEnv, rng: np.random.Generator) -> list[Step]:
 
 
 def _make_from(name: str) -> Make:
-    """`sokoban`, or `module:Task`, or `module:function` that makes a TextEnv."""
+    """Returns `sokoban`, or `module:Task`, or `module:function` that makes a TextEnv."""
     found = load(name) if ":" in name else None
     if found is None or (isinstance(found, type) and issubclass(found, TextTask)):
         return partial(make_text_env, check_env_name(name))

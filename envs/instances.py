@@ -15,7 +15,8 @@ from ragen_envs.task import AnyTask
 
 
 def evaluated_numbers(name: str | None, settings: Mapping[str, Any], split: str, count: int) -> list[int]:
-    """The numbers (`instance_seed`) of the first `count` different instances of a split; fewer if it has no more.
+    """Returns the numbers (`instance_seed`) of the first `count` different instances of a split; fewer if it has no
+    more.
 
     Args:
         name: short name of a task or game; None: somebody else's, whose instances have no keys and count as different.
@@ -31,7 +32,7 @@ def evaluated_numbers(name: str | None, settings: Mapping[str, Any], split: str,
 
 
 def _key_function(name: str | None, settings: Mapping[str, Any], split: Split) -> Callable[[int], str] | None:
-    """Number of an instance → its key; None where there are no keys, or one start as good as another."""
+    """Returns number of an instance → its key; None where there are no keys, or one start as good as another."""
     if name is None:
         return None
     if name not in game_names() and not is_users_game(name):

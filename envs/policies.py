@@ -24,7 +24,7 @@ class Clock:
     at_least: int = 40
 
     def while_it_lasts(self, numbers: Iterable[int]) -> Iterator[int]:
-        """The first of `numbers`, while count and time last."""
+        """Returns the first of `numbers`, while count and time last."""
         end = None if self.seconds is None else time.monotonic() + self.seconds
         for looked_at, number in enumerate(islice(numbers, self.count)):
             if end is not None and looked_at >= self.at_least and time.monotonic() > end:
@@ -33,7 +33,7 @@ class Clock:
 
 
 def test_instances(task: AnyTask, clock: Clock) -> Iterator[int]:
-    """The numbers of test instances, none twice, as an evaluation takes them; `task` is used to find them."""
+    """Returns the numbers of test instances, none twice, as an evaluation takes them; `task` is used to find them."""
 
     def key_of(number: int) -> str:
         task.reset(seed=instance_seed(Split.TEST, number), options={"split": Split.TEST})
@@ -52,13 +52,14 @@ class Score:
 
     @classmethod
     def of(cls, successes: list[float]) -> Score:
-        """Mean over instances."""
+        """Returns mean over instances."""
         values = np.asarray(successes, np.float64)
         return cls(float(values.mean()), float(values.std() / np.sqrt(len(values))), len(values))
 
 
 def random_success(task: AnyTask, limits: TextLimits, clock: Clock, plays: int = 16) -> Score:
-    """A policy that plays, each turn, 1…max_actions_per_turn valid actions, number and actions uniformly at random.
+    """Returns a policy that plays, each turn, 1…max_actions_per_turn valid actions, number and actions uniformly at
+    random.
 
     Every test instance is played `plays` times, with different luck.
     """
@@ -88,7 +89,7 @@ def _plays_at_random(task: AnyTask, limits: TextLimits, rng: np.random.Generator
 
 
 def best_success(task: AnyTask, limits: TextLimits, clock: Clock) -> Score:
-    """The best possible policy under the caps, on test instances; see the task's `best_how`."""
+    """Returns the best possible policy under the caps, on test instances; see the task's `best_how`."""
     caps = (limits.max_turns, limits.max_actions_per_turn, limits.max_actions)
     successes = []
     for _ in test_instances(task, clock):

@@ -48,13 +48,13 @@ class Preset(NamedTuple):
 
 
 def preset_names(env: str) -> list[str]:
-    """The presets of `env` (short name or Gymnasium id). Raises ValueError for an unknown environment."""
+    """Returns the presets of `env` (short name or Gymnasium id). Raises ValueError for an unknown environment."""
     own = _TASKS[check_env_name(env)]
     return [*PAPER_PRESETS, *(name for name in own if name not in PAPER_PRESETS)]
 
 
 def preset(env: str, name: str = "default") -> Preset:
-    """Fresh copies of the settings that preset `name` of `env` stands for.
+    """Returns fresh copies of the settings that preset `name` of `env` stands for.
 
     Raises:
         ValueError: unknown environment or preset; names the allowed ones and the nearest.
@@ -68,5 +68,5 @@ def preset(env: str, name: str = "default") -> Preset:
 
 
 def all_presets() -> list[tuple[str, str, Preset]]:
-    """Every (environment, preset name, preset)."""
+    """Returns every (environment, preset name, preset)."""
     return [(env, name, preset(env, name)) for env in env_names() for name in preset_names(env)]

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 def gym_id(name: str) -> str:
-    """`sokoban` → `ragen/Sokoban-v0`."""
+    """Returns `sokoban` → `ragen/Sokoban-v0`."""
     return f"ragen/{name.title().replace('_', '')}-v0"
 
 
 def env_names() -> list[str]:
-    """The environments for one agent that ship with the package."""
+    """Returns the environments for one agent that ship with the package."""
     return list(TASKS)
 
 
 def check_env_name(name: str) -> str:
-    """The name that `make_task` takes for `name`, which may be a Gymnasium id: `ragen/Sokoban-v0` → `sokoban`.
+    """Returns the name that `make_task` takes for `name`, which may be a Gymnasium id: `ragen/Sokoban-v0` → `sokoban`.
 
     Raises:
         ValueError: unknown, or a game for several seats; names the nearest.
@@ -54,14 +54,14 @@ def register_text_env(name: str, world: type[AnyTask] | type[TextGame]) -> None:
 
 
 def task_settings(name: str) -> list[str]:
-    """Names of the settings that `make_task` takes for `name`, beside Gymnasium's render_mode."""
+    """Returns names of the settings that `make_task` takes for `name`, beside Gymnasium's render_mode."""
     short = check_env_name(name)
     task = gym.envs.registration.load_env_creator(TASKS[short]) if short in TASKS else _users_task(short)
     return [setting for setting in inspect.signature(task).parameters if setting != "render_mode"]
 
 
 def make_task(name: str, **settings: Any) -> AnyTask:
-    """The task environment `name`, unwrapped. Raises ValueError for an unknown name or setting."""
+    """Returns the task environment `name`, unwrapped. Raises ValueError for an unknown name or setting."""
     short = check_env_name(name)
     if short not in TASKS:
         task = construct(short, _users_task(short), settings)
@@ -88,7 +88,7 @@ def _users_task(name: str) -> type[AnyTask]:
 
 
 def make_text_env(name: str, task: Tree | None = None, limits: Tree | None = None) -> TextEnv:
-    """The text environment `name`.
+    """Returns the text environment `name`.
 
     Args:
         name: short name, Gymnasium id, a name that was registered, or an import path `package.module:Task`.

@@ -21,7 +21,7 @@ class AnyText(gym.spaces.Text):
         super().__init__(max_length, min_length=0)
 
     def contains(self, x: object) -> bool:
-        """Whether `x` is a string that is not too long."""
+        """Says whether `x` is a string that is not too long."""
         return isinstance(x, str) and len(x) <= self.max_length
 
     def __repr__(self) -> str:

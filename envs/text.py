@@ -136,7 +136,7 @@ class TextEnv(gym.Env[str, str]):
         return observation, float(reward), terminated, truncated, info
 
     def render(self) -> str:  # type: ignore[override]
-        """The task's state as text."""
+        """Returns the task's state as text."""
         return self.task.describe()
 
     def close(self) -> None:
@@ -166,7 +166,7 @@ class TextEnv(gym.Env[str, str]):
 
 
 def _feedback(reward: float, run: list[str], dropped: list[str]) -> str:
-    """What the next prompt says of the last turn."""
+    """Says what the next prompt says of the last turn."""
     if not run:
         return f"Reward {reward:.1f}, no valid action"
     return f"Reward {reward:.1f}" + (f", ignored {len(dropped)}" if dropped else "")

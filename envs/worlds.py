@@ -40,7 +40,7 @@ GAMES: dict[str, str] = {
 
 
 def construct(name: str, world: type, settings: Mapping[str, Any]) -> object:
-    """An instance of a user's class with `settings`.
+    """Returns an instance of a user's class with `settings`.
 
     Raises:
         ValueError: settings that its constructor does not take, or whatever the constructor itself raises; a sentence.

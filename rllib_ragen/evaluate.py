@@ -24,7 +24,7 @@ _FLAGS = ("--env", "--engine", "--num-env-runners", "--seed")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code: 0 done, 2 bad input, others as in docs/faults.md."""
+    """Returns the command; its exit code: 0 done, 2 bad input, others as in docs/faults.md."""
     options = parse(arguments)
 
     def work() -> None:
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Returns the command line."""
     parser = make_parser(
         "evaluate", "Success of a model on instances of one split, sampled (rollout.temperature) and greedy.", _FLAGS
     )
@@ -58,7 +58,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def plan(options: argparse.Namespace) -> tuple[RunConfig, SavedState | None]:
-    """The config to evaluate under, and the checkpoint to load into it (None: the model folder as it is).
+    """Returns the config to evaluate under, and the checkpoint to load into it (None: the model folder as it is).
 
     Raises:
         ConfigError: whatever is wrong, in one sentence.

@@ -139,17 +139,19 @@ class Trajectory:
         return sum(len(turn.reply_ids) for turn in self.turns)
 
     def token_ids(self) -> IntArray:
-        """[num_tokens] the exact token stream."""
+        """Returns [num_tokens] the exact token stream."""
         parts = [ids for turn in self.turns for ids in (turn.prompt_ids, turn.reply_ids)]
         return np.concatenate(parts) if parts else np.zeros(0, np.int32)
 
     def turn_index(self) -> IntArray:
-        """[num_tokens] the turn whose reply a token belongs to, −1 for prompt tokens. Its ≥ 0 is the loss mask."""
+        """Returns [num_tokens] the turn whose reply a token belongs to, −1 for prompt tokens. Its ≥ 0 is the loss
+        mask.
+        """
         parts = [np.full(n, k, np.int32) for i, t in enumerate(self.turns) for n, k in _spans(t, i)]
         return np.concatenate(parts) if parts else np.zeros(0, np.int32)
 
     def behaviour_logprobs(self) -> FloatArray:
-        """[num_tokens] the sampler's log-probs, 0 on prompt tokens."""
+        """Returns [num_tokens] the sampler's log-probs, 0 on prompt tokens."""
         parts = [a for t in self.turns for a in (np.zeros(len(t.prompt_ids), np.float32), t.logprobs)]
         return np.concatenate(parts) if parts else np.zeros(0, np.float32)
 

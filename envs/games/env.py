@@ -74,11 +74,11 @@ class TextGameEnv:
         self._seeds = np.random.default_rng()
 
     def observation_space(self, seat: str) -> AnyText:
-        """Any text; the same object each time."""
+        """Returns any text; the same object each time."""
         return self._observation_spaces[seat]
 
     def action_space(self, seat: str) -> AnyText:
-        """Any text; the same object each time."""
+        """Returns any text; the same object each time."""
         return self._action_spaces[seat]
 
     @property
@@ -143,7 +143,7 @@ class TextGameEnv:
         return self._result(rewards)
 
     def observe(self, seat: str) -> str:
-        """What `seat` is told now; asking changes nothing. It holds nothing of a held-back move."""
+        """Says what `seat` is told now; asking changes nothing. It holds nothing of a held-back move."""
         state = self._states[seat]
         lines = []
         if state.turns:
@@ -158,7 +158,7 @@ class TextGameEnv:
         return "\n".join(lines)
 
     def info(self, seat: str) -> Tree:
-        """The seat's info, see the class."""
+        """Returns the seat's info, see the class."""
         state, outcome = self._states[seat], self.game.outcome(seat)
         return {
             "success": self.game.success(seat),
@@ -172,11 +172,11 @@ class TextGameEnv:
         }
 
     def render(self) -> str:
-        """What each seat sees, one after the other."""
+        """Says what each seat sees, one after the other."""
         return "\n\n".join(f"[{seat}]\n{self.game.observe(seat)}" for seat in self.possible_agents)
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Does nothing."""
 
     def _read(self, seat: str, text: str) -> float:
         """Holds the move that a reply names, or applies the rule for illegal ones → reward."""
@@ -209,7 +209,7 @@ class TextGameEnv:
         return 0.0
 
     def _move(self, rewards: dict[str, float]) -> None:
-        """Everyone has replied: forfeits first, then the moves of those who are still to move."""
+        """Plays when all have replied: forfeits first, then the moves of those who are still to move."""
         if self._forfeits:
             losers = tuple(seat for seat in self.possible_agents if seat in self._forfeits)
             _add(rewards, self.game.forfeit(losers))

@@ -19,12 +19,12 @@ class PettingZooText(str):
 
 
 def to_aec(env: TextGameEnv) -> AECEnv[str, str, str | None]:
-    """`env` as an AECEnv. Where seats move at once, they reply in turn and see nothing of each other's move."""
+    """Returns `env` as an AECEnv. Where seats move at once, they reply in turn and see nothing of each other's move."""
     return _AEC(env)
 
 
 def to_parallel(env: TextGameEnv) -> ParallelEnv[str, str, str | None]:
-    """`env` as a ParallelEnv. A seat that is not to act is told to wait, and what it says is ignored."""
+    """Returns `env` as a ParallelEnv. A seat that is not to act is told to wait, and what it says is ignored."""
     return _Parallel(env)
 
 
@@ -44,15 +44,15 @@ class _Spaces:
         self.metadata = {**env.metadata, "name": type(env.game).__name__}
 
     def observation_space(self, agent: str) -> AnyText:
-        """Any text."""
+        """Returns any text."""
         return self.env.observation_space(agent)
 
     def action_space(self, agent: str) -> AnyText:
-        """Any text."""
+        """Returns any text."""
         return self.env.action_space(agent)
 
     def render(self) -> str:
-        """What each seat sees."""
+        """Says what each seat sees."""
         return self.env.render()
 
     def close(self) -> None:

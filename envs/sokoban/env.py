@@ -18,8 +18,11 @@ from ragen_envs.task import TextTask, check_pool_size, read_options
 from ragen_envs.tree import Tree
 
 _STEP_REWARD = -0.1
+"""Rewards of gym-sokoban, which RAGEN uses too: of each step, …"""
 _BOX_REWARD = 1.0
+"""… of each box that comes onto a target (its opposite when it leaves), …"""
 _SOLVED_REWARD = 10.0
+"""… and of the last one."""
 _MOVE_BY_NAME = {name.lower(): index for index, name in enumerate(MOVES)}
 _MOVE_NAMES = tuple(MOVES)
 
@@ -79,7 +82,7 @@ class SokobanEnv(TextTask[int]):
         self._room = room
 
     def rules(self) -> str:
-        """The task in words."""
+        """Returns the task in words."""
         symbols = "# wall, _ floor, O target, X box, √ box on target, P player, S player on target"
         where = "rows and columns are counted from 0 at the top left"
         told = {"grid": symbols, "coordinates": f"Coordinates are row column; {where}", "both": f"{symbols}; {where}"}
@@ -90,15 +93,15 @@ class SokobanEnv(TextTask[int]):
         )
 
     def describe(self) -> str:
-        """The state in the chosen observation form."""
+        """Returns the state in the chosen observation form."""
         return _told(self.observation, self.room)
 
     def parse_action(self, text: str) -> int | None:
-        """Up, Down, Left or Right, in any case."""
+        """Returns up, Down, Left or Right, in any case."""
         return _MOVE_BY_NAME.get(text.strip().lower())
 
     def legal_actions(self) -> list[str]:
-        """All four: a blocked move is legal and does nothing."""
+        """Returns all four: a blocked move is legal and does nothing."""
         return list(MOVES)
 
     @property
@@ -114,12 +117,12 @@ class SokobanEnv(TextTask[int]):
         return self._start.key
 
     def solve(self) -> list[str] | None:
-        """A shortest solution from here."""
+        """Returns a shortest solution from here."""
         solution = shortest_solution(self.room)
         return None if solution is None else list(solution)
 
     def blind_success(self, plan: tuple[int, ...]) -> float:
-        """1 if the moves numbered in `plan` solve the room, else 0."""
+        """Returns 1 if the moves numbered in `plan` solve the room, else 0."""
         return float(solved_by(self.room, tuple(_MOVE_NAMES[index] for index in plan)))
 
     def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[str, Tree]:
@@ -131,7 +134,7 @@ class SokobanEnv(TextTask[int]):
         return self.describe(), {"instance_key": self.instance_key}
 
     def step(self, action: int) -> tuple[str, float, bool, bool, Tree]:
-        """One move. Raises ValueError for an action outside 0…3."""
+        """Returns one move. Raises ValueError for an action outside 0…3."""
         if not 0 <= int(action) < len(_MOVE_NAMES):
             raise ValueError(f"action must be 0…3 ({', '.join(_MOVE_NAMES)}), got {action}")
         before = self.room

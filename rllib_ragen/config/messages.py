@@ -16,7 +16,7 @@ _BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 
 
 def sentence(error: ValidationError, schema: type[BaseModel] = RunConfig) -> str:
-    """The first fault of `error`, which `schema` raised, with the number of further ones."""
+    """Returns the first fault of `error`, which `schema` raised, with the number of further ones."""
     faults = error.errors()
     text = _fault(tuple(str(part) for part in faults[0]["loc"]), faults[0]["type"], faults[0]["input"], schema)
     return text + (f" (and {len(faults) - 1} more)" if len(faults) > 1 else "")
@@ -38,12 +38,12 @@ def _fault(path: tuple[str, ...], kind: str, value: object, section: type[BaseMo
 
 
 def is_section(annotation: object) -> bool:
-    """Whether a field is a section of its own."""
+    """Says whether a field is a section of its own."""
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def allowed(field: FieldInfo) -> str:
-    """What a field takes, in words: `an integer ≥ 1`, `one of hf, vllm`."""
+    """Says what a field takes, in words: `an integer ≥ 1`, `one of hf, vllm`."""
     bounds = [
         f"{sign} {limit:g}"
         for name, sign in _BOUNDS.items()

@@ -28,7 +28,7 @@ class Section(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _no_bool_for_a_number(cls, value: object, info: ValidationInfo) -> Any:
-        """pydantic takes `yes` for 1; a config that says so is a mistake."""
+        """Returns pydantic takes `yes` for 1; a config that says so is a mistake."""
         if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation is not bool:
             raise ValueError("true or false, where something else is wanted")
         return value
@@ -287,7 +287,7 @@ class AlarmsSection(Section):
     @field_validator("*", mode="before")
     @classmethod
     def _yaml_off(cls, value: object) -> Any:
-        """YAML reads a bare `off` as false."""
+        """Returns YAML reads a bare `off` as false."""
         return "off" if value is False else value
 
 
@@ -317,7 +317,9 @@ class RunConfig(Section):
     name: str | None = Field(None, pattern=r"^\w[\w.-]*$", description="run folder's name; null: env, date and seed")
 
     def text_limits(self) -> TextLimits:
-        """How episodes are cut and told, with prompt_style `auto` decided: brief for the embedded model, else full."""
+        """Says how episodes are cut and told, with prompt_style `auto` decided: brief for the embedded model, else
+        full.
+        """
         env = self.env
         return TextLimits(
             max_turns=env.max_turns,
@@ -329,7 +331,7 @@ class RunConfig(Section):
         )
 
     def game_limits(self) -> GameLimits:
-        """The same of a game; `env.format_penalty` is what an illegal move costs."""
+        """Returns the same of a game; `env.format_penalty` is what an illegal move costs."""
         return GameLimits(
             illegal_move=self.multi_agent.illegal_move,
             illegal_reward=self.env.format_penalty,

@@ -19,6 +19,6 @@ class RAFT(GroupEstimator):
     chosen_only: ClassVar[bool] = True
 
     def advantages(self, returns: Returns) -> Returns:
-        """[n] → [n], one group."""
+        """Returns [n] → [n], one group."""
         above = np.maximum(centred(returns), 0.0)
         return above / np.ptp(returns) if above.any() else above

@@ -12,8 +12,8 @@ from typing import NoReturn
 from rllib_ragen.faults.exit_codes import ExitCode
 
 GRACE_S = 30.0
-"""From the end of the work to the end of the process. Ray's servers take a few seconds to stop, on a busy machine some
-ten; whatever takes longer hangs, and everything that was asked for is written by then."""
+"""Time from the end of the work to the end of the process. Ray's servers take a few seconds to stop, on a busy machine
+some ten; whatever takes longer hangs, and everything that was asked for is written by then."""
 _LAST_S = 5.0
 """Further seconds, for a process that is past running Python."""
 

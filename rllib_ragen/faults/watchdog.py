@@ -25,10 +25,11 @@ from rllib_ragen.faults.exit_codes import ExitCode
 from rllib_ragen.faults.heartbeat import own
 
 _LONGEST_GRACE_S = 60.0
+"""Longest wait for a hung thread to give up by itself before the process is ended."""
 
 
 def on_stderr(text: str) -> None:
-    """Where commands without a display have their watchdog speak."""
+    """Speaks where commands without a display have their watchdog speak."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -33,7 +33,7 @@ class FrozenLogProbs:
 
 
 def frozen_copy(module: LLMRLModule, *, share: bool = True) -> LLMRLModule:
-    """The policy as it is now, without critic or gradients.
+    """Returns the policy as it is now, without critic or gradients.
 
     share: what is never trained (adapters' base) is shared with `module`. Not possible if both are to be sharded.
     """
@@ -53,7 +53,7 @@ def frozen_logprobs(
     settings: LearnerSection,
     device: torch.device,
 ) -> FrozenLogProbs:
-    """All that the objective will ask for of the rows of an update's steps; nothing that it will not."""
+    """Returns all that the objective will ask for of the rows of an update's steps; nothing that it will not."""
     found = FrozenLogProbs()
     for module_id, module in modules.items():
         own = [[row for row in rows if row.module_id == module_id] for rows in steps]

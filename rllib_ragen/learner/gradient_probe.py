@@ -40,7 +40,7 @@ def measure_gradients(
     settings: LearnerSection,
     num_buckets: int,
 ) -> Gradients:
-    """Norms by bucket and of the whole batch.
+    """Returns norms by bucket and of the whole batch.
 
     Args:
         learners: hold the policy; all of them take part.
@@ -74,7 +74,7 @@ def measure_gradients(
 
 
 def _shares(parts: Sequence[Sequence[TokenRow]], settings: LearnerSection) -> list[float]:
-    """What each part's mean counts in the whole's: its share of the tokens, or of the rows."""
+    """Says what each part's mean counts in the whole's: its share of the tokens, or of the rows."""
     by_tokens = settings.aggregation == "token-mean"
     sizes = [sum(row.num_trained_tokens for row in part) if by_tokens else len(part) for part in parts]
     return [size / sum(sizes) for size in sizes]
@@ -83,7 +83,9 @@ def _shares(parts: Sequence[Sequence[TokenRow]], settings: LearnerSection) -> li
 def _norms_on_learner(
     learner: StarPOLearner, module_id: str, parts: Sequence[Sequence[TokenRow]], shares: Sequence[float]
 ) -> tuple[list[Norms], Norms]:
-    """(norms of every part, of Σ share · part). A collective call: every learner has a share, maybe empty, of all."""
+    """Returns (norms of every part, of Σ share · part). A collective call: every learner has a share, maybe empty, of
+    all.
+    """
     module = learner.module[module_id].unwrapped()
     parameters = [p for name, p in module.named_parameters() if p.requires_grad and not name.startswith(VALUE_HEAD)]
     reference = learner.references.get(module_id)

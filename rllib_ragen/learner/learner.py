@@ -41,7 +41,7 @@ class StarPOLearner(LearnerHooks):
     """
 
     def build(self) -> None:
-        """As TorchLearner, then takes over the first learner's weights."""
+        """Does as TorchLearner, then takes over the first learner's weights."""
         torch.set_num_threads(self.config.threads_of(actor=self.config.num_learners > 0))
         self.settings = self.config.learner_section()
         self._skipped_in_a_row: dict[str, int] = defaultdict(int)
@@ -73,7 +73,9 @@ class StarPOLearner(LearnerHooks):
                 copy.shard(self.device)
 
     def configure_optimizers_for_module(self, module_id: str, config: Any = None) -> None:
-        """AdamW for the policy and, with its own learning rate, for the critic; nothing for a frozen opponent."""
+        """Registers AdamW for the policy and, with its own learning rate, for the critic; none for a frozen
+        opponent.
+        """
         if not self.should_module_be_updated(module_id):
             return
         parameters: dict[str, list[nn.Parameter]] = {POLICY: [], CRITIC: []}
@@ -129,11 +131,11 @@ class StarPOLearner(LearnerHooks):
         return self.metrics.reduce()
 
     def critic_values(self, rows: Sequence[TokenRow]) -> list[FloatArray]:
-        """Per row [num_tokens]: the critic's value of the state in which a trained token is sampled, 0 elsewhere."""
+        """Returns per row [num_tokens] the critic's value of the state in which a trained token is sampled, else 0."""
         return self._scores(rows, {m: self._unwrapped(m) for m in sorted(self.module.keys())}, "values")
 
     def reference_logprobs(self, rows: Sequence[TokenRow]) -> list[FloatArray]:
-        """Per row [num_tokens]: the reference policy's log-probs of trained tokens, 0 elsewhere."""
+        """Returns per row [num_tokens] the reference policy's log-probs of trained tokens, 0 elsewhere."""
         return self._scores(rows, self.references, "logprobs")
 
     def _scores(
@@ -149,12 +151,12 @@ class StarPOLearner(LearnerHooks):
         return found
 
     def get_state(self, *args: object, **kwargs: object) -> Tree:
-        """As Learner.get_state, with how many steps in a row have been skipped."""
+        """Returns the same as Learner.get_state, with how many steps in a row have been skipped."""
         state: Tree = super().get_state(*args, **kwargs)
         return {**state, "skipped_in_a_row": dict(self._skipped_in_a_row)}
 
     def set_state(self, state: Tree) -> None:
-        """As Learner.set_state."""
+        """Does as Learner.set_state."""
         self.frozen_in_store.clear()
         super().set_state(state)
 
@@ -189,7 +191,7 @@ class StarPOLearner(LearnerHooks):
     def compute_loss_for_module(
         self, *, module_id: str, config: object, batch: MicroBatch, fwd_out: TokenOutputs
     ) -> Objective:
-        """The objective of one micro-batch; override it for another loss."""
+        """Returns the objective of one micro-batch; override it for another loss."""
         return objective(fwd_out, batch, self.settings)
 
     def _optimizer_step(self, module_id: str, step: OptimizerStep, report: UpdateReport) -> None:
@@ -241,7 +243,7 @@ class StarPOLearner(LearnerHooks):
         return part
 
     def _moves_weights(self, row: TokenRow) -> bool:
-        """False for rows whose every gradient is exactly 0: computing it would be a waste."""
+        """Returns false for rows whose every gradient is exactly 0: computing it would be a waste."""
         settings = self.settings
         has_critic = self._unwrapped(row.module_id).value_head is not None
         pulled = settings.kl_coeff > 0 and settings.kl_in == "loss"
@@ -249,7 +251,7 @@ class StarPOLearner(LearnerHooks):
         return row.num_trained_tokens > 0 and (regularised or bool(row.advantages.any()))
 
     def _set_learning_rates(self) -> float:
-        """Those of this update; the factor on what is configured."""
+        """Returns those of this update; the factor on what is configured."""
         settings = self.settings
         update = self.num_updates - 1
         factor = lr_factor(update, settings.lr_schedule, settings.warmup_iterations, settings.decay_iterations)

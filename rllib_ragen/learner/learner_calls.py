@@ -18,12 +18,13 @@ from rllib_ragen.learner.learner import StarPOLearner
 
 Answer = TypeVar("Answer")
 _PING_S = 10.0
+"""Wait for a sign of life of an actor that may be dead: a living one that is busy does not answer either."""
 
 
 def on_every_learner(
     learners: LearnerGroup, function: Callable[[StarPOLearner], Answer], what: str = "a call"
 ) -> list[Answer]:
-    """`function(learner)` of every learner, in order of their index. Raises what any of them raised.
+    """Returns `function(learner)` of every learner, in order of their index. Raises what any of them raised.
 
     Raises:
         WorkersLost: a learner died.
@@ -35,7 +36,7 @@ def on_every_learner(
 def on_first_learner(
     learners: LearnerGroup, function: Callable[[StarPOLearner], Answer], what: str = "a call"
 ) -> Answer:
-    """`function(learner)` of the first learner: all have the same weights. Raises what it raised.
+    """Returns `function(learner)` of the first learner: all have the same weights. Raises what it raised.
 
     Where weights are sharded all learners run it, because to gather them is a collective call.
 
@@ -52,7 +53,7 @@ def on_first_learner(
 
 @contextmanager
 def at_work(learners: LearnerGroup, what: str) -> Iterator[None]:
-    """Around calls to learners: tells the watchdog what is waited for.
+    """Tells the watchdog what is waited for, around calls to learners.
 
     Raises:
         WorkersLost: a learner died meanwhile. The others cannot go on either: each holds a part of every sum.

@@ -20,7 +20,7 @@ class StarPOLearnerGroup(LearnerGroup):
         not_components: Components = None,
         **kwargs: object,
     ) -> Tree:
-        """The first learner's state, whole weights and moments."""
+        """Returns the first learner's state, whole weights and moments."""
         is_asked, own, but = chosen_parts(self, COMPONENT_LEARNER, components, not_components)
         if not is_asked:
             return {}

@@ -13,12 +13,12 @@ from rllib_ragen.types import FloatArray, TokenRow, Trajectory
 
 
 def critic_values(learners: LearnerGroup, trajectories: Sequence[Trajectory]) -> list[FloatArray]:
-    """Per trajectory [num_tokens]: the value of the state in which a trained token is sampled, 0 elsewhere."""
+    """Returns per trajectory [num_tokens] the value of the state in which a trained token is sampled, else 0."""
     return _shared_out(learners, trajectories, lambda learner, rows: learner.critic_values(rows), "the critic")
 
 
 def reference_logprobs(learners: LearnerGroup, trajectories: Sequence[Trajectory]) -> list[FloatArray]:
-    """Per trajectory [num_tokens]: the reference policy's log-probs of sampled tokens, 0 elsewhere."""
+    """Returns per trajectory [num_tokens] the reference policy's log-probs of sampled tokens, 0 elsewhere."""
     return _shared_out(learners, trajectories, lambda learner, rows: learner.reference_logprobs(rows), "the reference")
 
 
@@ -41,7 +41,7 @@ def _shared_out(
 
 
 def unlabelled_row(trajectory: Trajectory) -> TokenRow:
-    """The trajectory's tokens and mask, without credit."""
+    """Returns the trajectory's tokens and mask, without credit."""
     zeros = np.zeros(trajectory.num_tokens, np.float32)
     return TokenRow(
         token_ids=trajectory.token_ids(),

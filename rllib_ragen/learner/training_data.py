@@ -47,7 +47,8 @@ class TokenTrainingData(TrainingData):
     def plan(
         cls, rows: Sequence[TokenRow], *, num_minibatches: int, num_epochs: int, rng: np.random.Generator
     ) -> TokenTrainingData:
-        """Every epoch visits every row once, in `num_minibatches` steps of nearly equal numbers of trajectories.
+        """Returns every epoch visits every row once, in `num_minibatches` steps of nearly equal numbers of
+        trajectories.
 
         The plan does not depend on the number of learners.
         """
@@ -72,7 +73,7 @@ class TokenTrainingData(TrainingData):
             raise ValueError("an update needs at least one trained token")
 
     def shard(self, num_shards: int, *args: object, **kwargs: object) -> list[tuple[TokenTrainingData, Tree]]:
-        """One share per learner, and no further arguments for its `update`."""
+        """Returns one share per learner, and no further arguments for its `update`."""
         shares: list[list[OptimizerStep]] = [[] for _ in range(num_shards)]
         for step in self.steps:
             for share, rows in zip(shares, balance(step.rows, num_shards), strict=True):
@@ -80,11 +81,13 @@ class TokenTrainingData(TrainingData):
         return [(TokenTrainingData(steps=share), {}) for share in shares]
 
     def solve_refs(self) -> None:
-        """Nothing to fetch: rows travel by value."""
+        """Does nothing: rows travel by value."""
 
 
 def balance(rows: Sequence[TokenRow], num_shares: int) -> list[list[TokenRow]]:
-    """`rows` in `num_shares` shares of nearly equal numbers of tokens: longest first, each to the emptiest share."""
+    """Returns `rows` in `num_shares` shares of nearly equal numbers of tokens: longest first, each to the emptiest
+    share.
+    """
     shares: list[list[TokenRow]] = [[] for _ in range(num_shares)]
     loads = [0] * num_shares
     for row in sorted(rows, key=lambda row: -row.num_tokens):

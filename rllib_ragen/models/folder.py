@@ -15,12 +15,12 @@ _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
 
 
 def model_folder(path: str) -> Path:
-    """The folder that `model.path` names: the embedded model's for `tiny`."""
+    """Returns the folder that `model.path` names: the embedded model's for `tiny`."""
     return _EMBEDDED if path == EMBEDDED_MODEL else Path(path)
 
 
 def check_model_folder(path: str, max_context_tokens: int, *, in_game: bool = False) -> Path:
-    """The folder, if it holds a model with tokenizer that takes `max_context_tokens`.
+    """Returns the folder, if it holds a model with tokenizer that takes `max_context_tokens`.
 
     `in_game`: `tiny` means the small model of a game. It need not be there yet: the embedded one stands in for it here.
 
@@ -43,7 +43,7 @@ def check_model_folder(path: str, max_context_tokens: int, *, in_game: bool = Fa
 
 
 def language_config(folder: Path) -> Tree:
-    """config.json of a model folder; of a model of several kinds of input, the language model's part."""
+    """Returns config.json of a model folder; of a model of several kinds of input, the language model's part."""
     config: Tree = json.loads((folder / "config.json").read_text())
     part: Tree = config.get("text_config", config)
     return part

@@ -39,7 +39,7 @@ class Rendezvous:
     """Longest wait for a member, at the meeting and in each transfer."""
 
     def to_json(self) -> Tree:
-        """Plain values, for other processes."""
+        """Returns plain values, for other processes."""
         return asdict(self)
 
 
@@ -62,7 +62,7 @@ class WeightChannel:
 
     @classmethod
     def join(cls, meeting: Rendezvous, rank: int, host: str, device: torch.device) -> WeightChannel:
-        """Receiver number `rank` (from 1) comes to the sender's store."""
+        """Returns receiver number `rank` (from 1) comes to the sender's store."""
         timeout = timedelta(seconds=meeting.timeout_s)
         store = c10d.TCPStore(meeting.host, meeting.port, meeting.size, False, timeout, wait_for_workers=False)
         return cls(meeting, rank, store, host, device)
@@ -73,7 +73,7 @@ class WeightChannel:
             self._broadcast(tensor.detach().to(self._device).contiguous())
 
     def receive(self, specs: Sequence[TensorSpec]) -> Iterator[tuple[str, torch.Tensor]]:
-        """The tensors that the sender sends, one at a time, on this member's device."""
+        """Returns the tensors that the sender sends, one at a time, on this member's device."""
         for name, shape, dtype in specs:
             tensor = torch.empty(shape, dtype=getattr(torch, dtype), device=self._device)
             self._broadcast(tensor)
@@ -111,5 +111,5 @@ class Sender:
 
 
 def specs_of(tensors: Mapping[str, torch.Tensor]) -> list[TensorSpec]:
-    """What receivers must know."""
+    """Says what receivers must know."""
     return [(name, list(t.shape), str(t.dtype).removeprefix("torch.")) for name, t in tensors.items()]

@@ -36,7 +36,7 @@ class Person(Conversation):
 
 
 def _next_line() -> str:
-    """The next line that is not empty. Raises PlayerLeft where there is none."""
+    """Returns the next line that is not empty. Raises PlayerLeft where there is none."""
     for line in sys.stdin:
         if text := line.strip():
             return text

@@ -72,5 +72,5 @@ def play(config: RunConfig, session: ShownSession) -> None:
 
 
 def show(role: str, text: str) -> None:
-    """One message, as it is but for control characters."""
+    """Shows one message, as it is but for control characters."""
     print(f"[{role}]\n{safe(text)}", flush=True)

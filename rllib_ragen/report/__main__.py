@@ -13,7 +13,7 @@ from rllib_ragen.faults.ending import leave
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code: 0 done, 2 bad input."""
+    """Returns the command; its exit code: 0 done, 2 bad input."""
     options = parse(arguments)
 
     def work() -> None:
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Returns the command line."""
     parser = Parser(
         prog="python -m rllib_ragen.report",
         description="One HTML page of run folders: curves, regimes, alarms, times, trajectories. Runs that differ in"

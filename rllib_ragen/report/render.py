@@ -53,7 +53,9 @@ class Section:
 
 
 def render(runs: Sequence[Run], max_trajectories: int) -> str:
-    """The page of one run, or of several that are compared: runs that differ in their seed only share a colour."""
+    """Returns the page of one run, or of several that are compared: runs that differ in their seed only share a
+    colour.
+    """
     groups = group_runs(runs)
     ordered = [run for group in groups for run in group.runs]
     data = viewer_data(ordered, max_trajectories)
@@ -119,7 +121,7 @@ def _sections(groups: Sequence[Group]) -> list[Section]:
 
 
 def _painted(figures: Sequence[Figure]) -> list[Figure]:
-    """The charts' SVG as markup: matplotlib has escaped all text in it."""
+    """Returns the charts' SVG as markup: matplotlib has escaped all text in it."""
     return [Figure(figure.title, Markup(figure.svg), figure.note, figure.wide) for figure in figures]
 
 
@@ -148,7 +150,7 @@ def _num_validations(run: Run) -> int:
 
 
 def _change(found: Sequence[Evaluation]) -> str:
-    """`30.0 → 60.0 ± 3.1 % (+30.0 ± 2.8 %; 64 instances)`."""
+    """Returns `30.0 → 60.0 ± 3.1 % (+30.0 ± 2.8 %; 64 instances)`."""
     if not found:
         return ""
     first, last = found[0], found[-1]
@@ -167,7 +169,7 @@ def _spread(group: Group, colour: int, kinds: Sequence[tuple[str, bool]]) -> Tre
 
 
 def _colours(groups: Sequence[Group]) -> list[Tree]:
-    """The key to the colours of all charts."""
+    """Returns the key to the colours of all charts."""
     sizes = [f"{len(group.runs)} seeds" if len(group.runs) > 1 else group.runs[0].name for group in groups]
     return [
         {"number": number % 8, "label": group.label, "count": size}

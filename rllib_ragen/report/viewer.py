@@ -22,18 +22,20 @@ _MAX_TOKENS_OF_CHARACTER = 4
 
 
 def viewer_data(runs: Sequence[Run], max_trajectories: int) -> list[Tree]:
-    """One entry per run: name, its trajectories, how many more are in its folder, whether tokens could be told."""
+    """Returns one entry per run: name, its trajectories, how many more are in its folder, whether tokens could be
+    told.
+    """
     return [_of_run(run, max_trajectories) for run in runs]
 
 
 def to_script_json(data: object) -> str:
-    """JSON that may stand in a `<script>` element whatever it holds: nothing in it can end the element."""
+    """Returns JSON that may stand in a `<script>` element whatever it holds: nothing in it can end the element."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def chosen(trajectories: Sequence[Row], most: int) -> list[Row]:
-    """All trajectories of as many iterations as `most` allows, spread evenly from the first to the last."""
+    """Returns all trajectories of as many iterations as `most` allows, spread evenly from the first to the last."""
     by_iteration: dict[int, list[Row]] = {}
     for trajectory in trajectories:
         by_iteration.setdefault(trajectory["iteration"], []).append(trajectory)
@@ -45,7 +47,7 @@ def chosen(trajectories: Sequence[Row], most: int) -> list[Row]:
 
 
 def token_pieces(run: Run) -> Pieces | None:
-    """How the run's tokenizer cuts text; None if none of its model folders is there any more."""
+    """Says how the run's tokenizer cuts text; None if none of its model folders is there any more."""
     saved = [module_files(state.path, DEFAULT_MODULE).policy for state in run.folder.checkpoints()]
     for folder in [run.folder.export, *saved, run_model_folder(run.config)]:
         if (folder / "tokenizer.json").is_file():
@@ -96,7 +98,7 @@ def _turn(turn: Row, think: bool, pieces: Pieces | None) -> Tree:
 
 
 def _pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """A character that takes several tokens stands at the last of them."""
+    """Returns a character that takes several tokens stands at the last of them."""
     stream, pieces, pending = DecodeStream(skip_special_tokens=False), [], 0
     for at, token in enumerate(ids, start=1):
         piece = stream.step(tokenizer, token) or ""

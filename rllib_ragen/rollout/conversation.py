@@ -26,7 +26,7 @@ class Sampler:
     engine: Engine
     chat: ChatFormat
     sampling: Sampling
-    """Of every reply. Its seed is replaced by one per conversation and turn."""
+    """Sampling of every reply. Its seed is replaced by one per conversation and turn."""
     max_context_tokens: int
     """Of prompts and replies of one conversation."""
 
@@ -127,7 +127,7 @@ class PolicyConversation(Conversation):
         yield Ask((self,))
 
     def next_sampling(self) -> Sampling:
-        """How the next reply is to be sampled: within the room there is, from a seed of its own."""
+        """Says how the next reply is to be sampled: within the room there is, from a seed of its own."""
         sampler = self.sampler
         room = sampler.max_context_tokens - len(self._context.token_ids)
         seed = seed_of(Stream.TURN_SAMPLING, *self._seeds, len(self.trajectory.turns))

@@ -23,7 +23,7 @@ class BadAnswer(Exception):
 
 
 def text_of(value: Any, what: str) -> str:
-    """`value`, which must be text that a tokenizer and a file can take.
+    """Returns `value`, which must be text that a tokenizer and a file can take.
 
     Raises:
         BadAnswer: no str, or half of a surrogate pair, which is a str that no tokenizer takes.
@@ -38,7 +38,7 @@ def text_of(value: Any, what: str) -> str:
 
 
 def reward_of(value: Any, whose: str = "the environment gave") -> float:
-    """`value` as a number that is finite in the learner's float32, too.
+    """Returns `value` as a number that is finite in the learner's float32, too.
 
     Raises:
         BadAnswer: it is not finite.
@@ -51,14 +51,14 @@ def reward_of(value: Any, whose: str = "the environment gave") -> float:
 
 
 def end_of(value: Any) -> StopReason:
-    """`value` as a reason why the environment ended the episode. Raises BadAnswer if it is none."""
+    """Returns `value` as a reason why the environment ended the episode. Raises BadAnswer if it is none."""
     if value not in END_REASONS:
         raise BadAnswer(f"the environment gave the stop_reason {value!r}; allowed: {', '.join(END_REASONS)}")
     return StopReason(value)
 
 
 def error_text(error: BaseException) -> str:
-    """What was raised, as text that can be written and shown; never raises itself."""
+    """Says what was raised, as text that can be written and shown; never raises itself."""
     try:
         said = str(error)
     except Exception:

@@ -96,11 +96,11 @@ class EnvPool(Generic[Env]):
         self._free: list[EnvSlot[Env]] = []
 
     def borrow(self) -> EnvSlot[Env]:
-        """An idle slot, or a new one."""
+        """Returns an idle slot, or a new one."""
         return self._free.pop() if self._free else EnvSlot(self._make_env, self._threaded)
 
     def give_back(self, slot: EnvSlot[Env]) -> None:
-        """The slot is idle and sound."""
+        """Takes back a slot that is idle and sound."""
         self._free.append(slot)
 
     def close(self) -> None:

@@ -46,7 +46,7 @@ class GameOpening:
     possible_agents: tuple[str, ...]
     """Empty if the environment does not tell them."""
     prompts: dict[str, str]
-    """Of the agents that are to reply."""
+    """What the agents that are to reply are told."""
     facts: dict[str, Facts]
     instance_key: str
     """Canonical text of the instance; empty where the environment names none."""
@@ -70,7 +70,7 @@ class GameAnswer:
     facts: dict[str, Facts]
 
     def end_of(self, name: str) -> StopReason:
-        """Why an agent that has ended did so."""
+        """Says why an agent that has ended did so."""
         facts = self.facts.get(name, Facts())
         if facts.stop_reason in END_REASONS:
             return StopReason(facts.stop_reason)
@@ -98,7 +98,7 @@ def read_game_opening(spec: GameSpec, env: MultiAgentEnv) -> GameOpening:
 
 
 def read_game_answer(replies: Mapping[str, str], env: MultiAgentEnv) -> GameAnswer:
-    """Steps with the replies. Raises as `read_game_opening` does."""
+    """Returns steps with the replies. Raises as `read_game_opening` does."""
     prompts, rewards, terminated, truncated, infos = env.step(dict(replies))
     named = [name for name in {**terminated, **truncated} if name != _ALL]
     ended = {_name(name): bool(terminated.get(name) or truncated.get(name)) for name in named}

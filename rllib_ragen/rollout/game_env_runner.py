@@ -18,7 +18,8 @@ from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.types import Sampling
 
 _TURNS_GUESSED = 5
-"""Turns of an agent, where a caller asks for time steps and the environment tells no limit."""
+"""Turns of an agent, where a caller asks for time steps and the environment tells no limit: the default of
+`env.max_turns`. It only decides how many episodes are begun; each is played to its end."""
 
 
 class MultiAgentLLMEnvRunner(LLMEnvRunner):

@@ -43,7 +43,7 @@ class GameSession:
         self.spec = spec
         self._samplers, self._map_agent = samplers, map_agent
         self._agents: dict[str, PolicyConversation] = {}
-        """In the order in which they were first heard of."""
+        """Agents in the order in which they were first heard of."""
         self._scripted: set[str] = set()
         self._known: tuple[str, ...] = ()
         self._instance_key = ""
@@ -88,11 +88,11 @@ class GameSession:
             ]
 
     def seed_index(self, name: str) -> int:
-        """What tells the sampling seeds of an agent that is being met from those of the others in its game."""
+        """Says what tells the sampling seeds of an agent that is being met from those of the others in its game."""
         return len(self._agents)
 
     def _meet(self, name: str) -> PolicyConversation | None:
-        """The agent; None for one that a script plays. It is mapped when it is first heard of."""
+        """Returns the agent; None for one that a script plays. It is mapped when it is first heard of."""
         if name in self._agents or name in self._scripted:
             return self._agents.get(name)
         self._check_known(name)

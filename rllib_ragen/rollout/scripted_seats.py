@@ -21,7 +21,9 @@ _Dicts = tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any], d
 
 
 def script_of(policy_id: str) -> str | None:
-    """The scripted player that a policy id names; None if it names a policy. Raises ValueError for an unknown one."""
+    """Returns the scripted player that a policy id names; None if it names a policy. Raises ValueError for an unknown
+    one.
+    """
     if not policy_id.startswith(SCRIPT):
         return None
     name = policy_id.removeprefix(SCRIPT)
@@ -42,7 +44,7 @@ class _Script:
     turn: int = 0
 
     def action(self, game: TextGame, seat: str) -> str:
-        """What it plays now."""
+        """Says what it plays now."""
         rng = self.rng or np.random.default_rng(seed_of(Stream.TURN_SAMPLING, *self.seed, self.turn))
         self.turn += 1
         return choose(self.player(game, seat), rng)
@@ -108,20 +110,20 @@ class GameMultiAgentEnv(MultiAgentEnv):
         return self._at_reset[0], self._at_reset[4]
 
     def step(self, action_dict: dict[str, str]) -> _Dicts:
-        """As MultiAgentEnv's; raises ValueError for a reply of a seat that is not to act."""
+        """Returns the same as MultiAgentEnv's; raises ValueError for a reply of a seat that is not to act."""
         if not action_dict and not self.game_env.agents:
             return self._at_reset
         return self._played_on(self.move(action_dict))
 
     def begin(self) -> None:
-        """Is called when a game has begun; for those who keep a record."""
+        """Hears that a game has begun; for those who keep a record."""
 
     def move(self, replies: Mapping[str, str]) -> GameStep:
         """Gives replies to the game; every one, scripted or not, comes through here."""
         return self.game_env.step(replies)
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Does nothing."""
         self.game_env.close()
 
     def _played_on(self, step: GameStep) -> _Dicts:

@@ -101,7 +101,7 @@ def read_opening(spec: EpisodeSpec, env: TextEnv) -> Opening:
 
 
 def read_step(reply: str, env: TextEnv) -> Step:
-    """Steps with the reply. Raises as `read_opening` does."""
+    """Returns steps with the reply. Raises as `read_opening` does."""
     message, reward, terminated, truncated, info = env.step(reply)
     return Step(
         message=text_of(message, "a message"),

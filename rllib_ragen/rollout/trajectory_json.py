@@ -16,7 +16,7 @@ _TURN_PLAIN = ("prompt", "state", "reply", "reward", "valid", "num_actions", "po
 
 
 def to_json(trajectory: Trajectory) -> Tree:
-    """Plain Python values; float32 log-probs survive the way there and back bit for bit."""
+    """Returns plain Python values; float32 log-probs survive the way there and back bit for bit."""
     return {
         **{name: _plain(getattr(trajectory, name)) for name in (*_PLAIN, *_ADDED)},
         "stop_reason": trajectory.stop_reason.value,
@@ -34,7 +34,7 @@ def to_json(trajectory: Trajectory) -> Tree:
 
 
 def from_json(record: Tree) -> Trajectory:
-    """The trajectory that `to_json` wrote. Raises KeyError or ValueError if `record` is no such thing."""
+    """Returns the trajectory that `to_json` wrote. Raises KeyError or ValueError if `record` is no such thing."""
     turns = [
         Turn(
             prompt_ids=np.array(turn["prompt_ids"], np.int32),

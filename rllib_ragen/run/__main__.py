@@ -53,13 +53,13 @@ class Job:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code (docs/faults.md)."""
+    """Returns the command; its exit code (docs/faults.md)."""
     options = parse(arguments)
     return run_command(lambda: run(plan(options)), keys=options.keys)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Returns the command line."""
     parser = make_parser(
         "run",
         "Trains an LLM agent by reinforcement on a text environment. "
@@ -102,7 +102,7 @@ def plan(options: argparse.Namespace) -> Job:
 
 
 def new_job(*layers: Mapping[str, Any]) -> Job:
-    """A run from the beginning, whose config is `layers`, of which later ones win; makes the run's folder.
+    """Returns a run from the beginning, whose config is `layers`, of which later ones win; makes the run's folder.
 
     Raises:
         ConfigError: whatever is wrong, in one sentence.
@@ -115,7 +115,7 @@ def new_job(*layers: Mapping[str, Any]) -> Job:
 
 
 def plan_resume(folder: RunFolder, given: dict[str, object]) -> Job:
-    """The saved run, with at most another end.
+    """Returns the saved run, with at most another end.
 
     Raises:
         ConfigError: `given` contradicts the saved config, there is no checkpoint, or nothing is left to do.
@@ -144,7 +144,7 @@ def plan_resume(folder: RunFolder, given: dict[str, object]) -> Job:
 
 
 def check_checkpoint(folder: RunFolder, start: SavedState, config: RunConfig) -> None:
-    """Whether `config` can go on from `start`, as far as that is cheap to tell.
+    """Checks that `config` can go on from `start`, as far as that is cheap to tell.
 
     Raises:
         ConfigError: the checkpoint is torn, or of another config.
@@ -233,7 +233,7 @@ def _run(job: Job, display: Display, interrupt: Interrupt) -> int:
 
 
 def tell_results(job: Job, training: Training, reason: str, display: Display, table: str) -> None:
-    """The end of the story: why it ended, what was reached, where everything lies."""
+    """Tells the end of the story: why it ended, what was reached, where everything lies."""
     path = job.folder.path
     display.say(f"Stopped after iteration {training.iteration}, because {reason}.\n\n{table}\n")
     display.say(f"config, logs   {path / CONFIG_FILE}, progress.csv, progress.jsonl, trajectories.jsonl")
@@ -268,7 +268,7 @@ def longer(config: RunConfig, iteration: int, reason: str) -> list[str]:
 
 
 def how_to_go_on(folder: RunFolder) -> str:
-    """The resume command, or that there is nothing to resume."""
+    """Returns the resume command, or that there is nothing to resume."""
     if not folder.checkpoints():
         return f"There is no checkpoint in {folder.path} yet: start again, under another --name."
     return f"To go on: python -m rllib_ragen.run --resume {folder.path}"

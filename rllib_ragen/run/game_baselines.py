@@ -25,7 +25,7 @@ class GameScale:
 
 
 def game_scale(game: str, settings: Mapping[str, object]) -> GameScale | None:
-    """The scale of a game, if it ships for these settings."""
+    """Returns the scale of a game, if it ships for these settings."""
     matches = shipped_matches().get(settings_key(game, dict(settings)))
     if matches is None:
         return None

@@ -134,7 +134,7 @@ class Training:
         self._alarm = ""
 
     def evaluate(self, split: str, num_instances: int) -> None:
-        """Sampled and greedy on `split`, unless that was done at this iteration, or a stop is wanted."""
+        """Evaluates sampled and greedy on `split`, unless that was done at this iteration, or a stop is wanted."""
         done = {e.greedy for e in self.evaluations if (e.iteration, e.split) == (self.iteration, split)}
         found = []
         for greedy in sorted({False, True} - done):
@@ -156,13 +156,13 @@ class Training:
         return Evaluation.from_row(row, self.config.rollout.temperature)
 
     def evaluate_all(self) -> None:
-        """Validation and test instances: what stands before and after a run."""
+        """Plays validation and test instances: what stands before and after a run."""
         if self.config.eval.interval:
             self.evaluate("val", self.config.eval.num_instances)
         self.evaluate("test", self.config.eval.num_test_instances)
 
     def validate_if_due(self) -> None:
-        """Validation every `eval.interval` iterations."""
+        """Validates every `eval.interval` iterations."""
         interval = self.config.eval.interval
         if interval and self.iteration % interval == 0:
             self.evaluate("val", self.config.eval.num_instances)
@@ -195,7 +195,7 @@ class Training:
         return reason
 
     def save_what_stands(self, error: BaseException) -> None:
-        """After an error: a checkpoint of the last whole iteration, if that is possible and somebody may want it."""
+        """Saves a checkpoint of the last whole iteration after an error, if that is possible and may be wanted."""
         folder = self._folder.path
         wanted = self._interrupt.given_up or not isinstance(error, KeyboardInterrupt)
         if not wanted or not self._algo.between_updates or exit_code_of(error, folder) in _NOTHING_TO_SAVE:
@@ -212,7 +212,7 @@ class Training:
             return measured(self._algo.train()["starpo"])
 
     def save(self) -> None:
-        """A checkpoint of this iteration, unless there is one."""
+        """Saves a checkpoint of this iteration, unless there is one."""
         if self._saved_at == self.iteration:
             return
         with waiting("a checkpoint"):
@@ -262,7 +262,7 @@ class Training:
         return ""
 
     def _left_s(self, seconds_per_iteration: float) -> float:
-        """Until the first of the limits that are set."""
+        """Estimates the time until the first of the limits that are set."""
         left_s = [(self.config.iterations - self.iteration) * seconds_per_iteration]
         if self.config.time_limit_s is not None:
             left_s.append(self.config.time_limit_s - self._spent_s)

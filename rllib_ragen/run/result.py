@@ -32,7 +32,7 @@ class RunResult:
 
 
 def load_run(folder: str | Path) -> RunResult:
-    """What a run left in its folder. Reads only: nothing that the config names is imported.
+    """Says what a run left in its folder. Reads only: nothing that the config names is imported.
 
     Raises:
         ConfigError: no run folder.

@@ -34,18 +34,18 @@ class TensorBoardLog:
         self._draws = find_spec("matplotlib") is not None
 
     def curves(self, iteration: int, values: Mapping[str, object]) -> None:
-        """Those of `values`, by tag, that are numbers."""
+        """Writes those of `values`, by tag, that are numbers."""
         for tag, value in values.items():
             if isinstance(value, (int, float)):
                 self._writer.add_scalar(tag, value, iteration)
         self._writer.flush()
 
     def sample(self, iteration: int, record: Row) -> None:
-        """One trajectory, as `sample_records` has it."""
+        """Writes one trajectory, as `sample_records` has it."""
         self._writer.add_text("trajectory", as_text(record), iteration)
 
     def figures(self, iteration: int, rows: Sequence[Row]) -> None:
-        """Regimes and times of the training rows so far."""
+        """Draws regimes and times of the training rows so far."""
         if not self._draws:
             return
         for sample in SAMPLES:
@@ -58,7 +58,9 @@ class TensorBoardLog:
 
 
 def as_text(record: Row) -> str:
-    """Markdown in which every line of a model or a task is an indented code block: TensorBoard renders none of it."""
+    """Returns Markdown in which every line of a model or a task is an indented code block: TensorBoard renders none of
+    it.
+    """
     parts = [f"group {record['group_id']}, return {record['return']:g}, {record['stop_reason']}"]
     for number, turn in enumerate(record["turns"], start=1):
         parts += [f"turn {number}, reward {turn['reward']:g}", _code(turn["prompt"]), "reply", _code(turn["reply"])]
@@ -66,7 +68,7 @@ def as_text(record: Row) -> str:
 
 
 def regime_figure(rows: Sequence[Row], sample: str) -> Figure:
-    """The measurements in the plane of entropy and information, later ones darker, coloured by their regime."""
+    """Returns the measurements in the plane of entropy and information, later ones darker, coloured by their regime."""
     measured = [row for row in rows if row.get(f"{sample}_{_REGIME}") is not None]
     numbers = np.array([[row[f"{sample}_{name}"] for name in (_X, _Y, _REGIME)] for row in measured], np.float64)
     figure, axes = _figure()
@@ -81,7 +83,7 @@ def regime_figure(rows: Sequence[Row], sample: str) -> Figure:
 
 
 def time_figure(rows: Sequence[Row]) -> Figure:
-    """What the time of each iteration went into."""
+    """Says what the time of each iteration went into."""
     # Rollouts beside the update take no time of their own; what is left of them is the wait.
     beside = any(row.get("time_wait_s") is not None for row in rows)
     parts = [part for part in _PARTS if part != ("rollout" if beside else "wait")]

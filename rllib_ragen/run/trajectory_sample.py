@@ -12,10 +12,11 @@ from rllib_ragen.rollout.trajectory_json import to_json
 from rllib_ragen.types import FloatArray, Trajectory
 
 MAX_GROUPS, MAX_MEMBERS = 4, 8
+"""Groups and members of an iteration that are kept: enough to read, and some megabytes in a long run."""
 
 
 def sample_records(trajectories: Sequence[Trajectory], advantages: Sequence[FloatArray | None]) -> list[Tree]:
-    """JSON records of the group that differs most (up to 8 members) and of the first member of 3 other groups.
+    """Returns JSON records of the group that differs most (up to 8 members) and of the first member of 3 other groups.
 
     Args:
         trajectories: of one iteration.

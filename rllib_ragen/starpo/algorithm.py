@@ -7,8 +7,7 @@ State-Thinking-Actions-Reward Policy Optimization, RAGEN (Wang et al. 2025, arXi
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -48,8 +47,6 @@ from rllib_ragen.starpo.rollouts import Rollouts
 from rllib_ragen.starpo.update import update_policies, why_nothing_to_learn
 from rllib_ragen.types import FloatArray, TokenRow, Trajectory
 
-METRICS = "starpo"
-"""Key of a result dict under which StarPO's metrics are."""
 logger = logging.getLogger(__name__)
 
 
@@ -65,7 +62,7 @@ class StarPO(RLlibBase):
 
     @classmethod
     def get_default_config(cls) -> StarPOConfig:
-        """Sokoban with the embedded model."""
+        """Returns Sokoban with the embedded model."""
         return StarPOConfig()
 
     def setup(self, config: Any) -> None:
@@ -84,7 +81,6 @@ class StarPO(RLlibBase):
         """Advantages of the last update by the trajectory's index."""
         self._ahead: Batch | None = None
         """Batch sampled for the next iteration, while the last one learnt (rollout.overlap)."""
-        self._times: dict[str, float] = {}
         self._credit = self.config.credit_section()
         self._diagnostics = self.config.diagnostics_section()
         self._estimator = make_estimator(self._credit)
@@ -102,8 +98,9 @@ class StarPO(RLlibBase):
         self._sync_weights()
 
     def training_step(self) -> None:
-        """One iteration."""
-        started, self._times = perf_counter(), {}
+        """Runs one iteration."""
+        started = perf_counter()
+        self._times.clear()
         batch = self._ahead or self._play_batch()
         self._ahead, self._whole = None, False
         self._trajectories = [replace(one, index=index) for index, one in enumerate(batch.trajectories)]
@@ -157,7 +154,7 @@ class StarPO(RLlibBase):
         self._log(gradient_metrics(self.gradients(NUM_BUCKETS, alive) if due else None))
 
     def _assign_credit(self, filtered: FilterResult) -> list[TokenRow]:
-        """Each policy's trajectories are credited by themselves, in the order of the policies' ids."""
+        """Returns each policy's trajectories are credited by themselves, in the order of the policies' ids."""
         rows: list[TokenRow] = []
         self._advantages = {}
         for module_id in sorted({trajectory.module_id for trajectory in filtered.kept}):
@@ -223,18 +220,6 @@ class StarPO(RLlibBase):
             | {"driver_gib": resident_gib()}
         )
 
-    def _log(self, metrics: dict[str, float]) -> None:
-        for name, value in metrics.items():
-            self.metrics.log_value((METRICS, name), value, reduce="mean", window=1)
-
-    @contextmanager
-    def _timed(self, name: str) -> Iterator[None]:
-        start = perf_counter()
-        try:
-            yield
-        finally:
-            self._times[name] = perf_counter() - start
-
     # --- for whoever drives a run -----------------------------------------------------------------------------------
 
     def evaluate_split(self, split: str, num_instances: int, greedy: bool) -> dict[str, float]:
@@ -261,7 +246,9 @@ class StarPO(RLlibBase):
         return self._matchmaker.success_by_instance
 
     def gradients(self, num_buckets: int, batch: Sequence[Trajectory] | None = None) -> Gradients:
-        """Of a batch, none failed; None: the next iteration's, played here, uncounted. In a game of the main policy."""
+        """Measures a batch, none failed; None: the next iteration's, played here, uncounted. In a game the main
+        policy's.
+        """
         if batch is None:
             specs = self._matchmaker.training_specs(self._counters.next_group, self.config.num_groups)
             played = self._rollouts.play(specs, count=False).trajectories
@@ -273,11 +260,13 @@ class StarPO(RLlibBase):
         return measure_gradients(self.learner_group, self._matchmaker.main, own, rows, settings, num_buckets)
 
     def last_trajectories(self) -> list[Trajectory]:
-        """What the last iteration sampled, failed ones too, in groups."""
+        """Says what the last iteration sampled, failed ones too, in groups."""
         return self._trajectories
 
     def last_advantages(self) -> list[FloatArray | None]:
-        """Of each of `last_trajectories()`, [num_tokens]: its advantages in the update; None if it was left out."""
+        """Returns for each of `last_trajectories()` its [num_tokens] advantages in the update; None if it was left
+        out.
+        """
         return [self._advantages.get(trajectory.index) for trajectory in self._trajectories]
 
     @property

@@ -27,7 +27,7 @@ def assign_credit(
     update: LearnerSection,
     max_reply_tokens: int,
 ) -> tuple[list[TokenRow], dict[str, float]]:
-    """One row per trajectory with a sampled token, in order; and what was measured on the way.
+    """Returns one row per trajectory with a sampled token, in order; and what was measured on the way.
 
     Args:
         trajectories: of one policy, whole groups, none failed.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 from ray.rllib.algorithms.algorithm_config import NotProvided
@@ -104,7 +104,7 @@ class StarPOConfig(FluentSetters):
     def environment(
         self, env: object = NotProvided, *, env_config: object = NotProvided, **kwargs: object
     ) -> StarPOConfig:
-        """The task.
+        """Returns the task.
 
         Args:
             env: name (`sokoban`, `ragen/Sokoban-v0`, the game `tic_tac_toe`), a user's own (`register_text_env`, an
@@ -133,8 +133,8 @@ class StarPOConfig(FluentSetters):
         keys = {attribute: f"{section}.{key}" for attribute, (section, key) in ATTRIBUTES.items()}
         return self._set(**{attribute: said[key] for attribute, key in keys.items() if key in said})
 
-    def update_from_dict(self, config_dict: Mapping[str, object]) -> StarPOConfig:
-        """As AlgorithmConfig's, but unknown keys are refused.
+    def update_from_dict(self, config_dict: Mapping[str, Any]) -> StarPOConfig:
+        """Returns the same as AlgorithmConfig's, but unknown keys are refused.
 
         Raises:
             ValueError: an unknown key, with the nearest known one.
@@ -145,7 +145,7 @@ class StarPOConfig(FluentSetters):
                 near = difflib.get_close_matches(key, list(vars(self)), n=1)
                 raise ConfigError(f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
         rest = dict(config_dict)
-        take_registered(rest.pop(_REGISTERED, {}))
+        take_registered(cast(Registered, rest.pop(_REGISTERED, {})))
         for key in _OLD_STACK_KEYS & rest.keys():
             # RLlib would hand these to training(), which does not have them.
             setattr(self, key, rest.pop(key))
@@ -155,7 +155,7 @@ class StarPOConfig(FluentSetters):
     # --- what users registered, on its way to other processes -----------------------------------------------------
 
     def to_dict(self) -> Tree:
-        """As AlgorithmConfig's, and what its names mean that were registered in Python: for Tune's trials."""
+        """Adds to AlgorithmConfig's, for Tune's trials, what its names mean that were registered in Python."""
         found: Tree = super().to_dict()
         found.pop(_REGISTERED, None)
         return {**found, _REGISTERED: sent} if (sent := self._registered()) else found
@@ -177,7 +177,7 @@ class StarPOConfig(FluentSetters):
 
     @classmethod
     def from_run_config(cls, run: RunConfig) -> StarPOConfig:
-        """The same run for RLlib. `eval` and the run's length stay with whoever drives it."""
+        """Returns the same run for RLlib. `eval` and the run's length stay with whoever drives it."""
         config = cls()
         env = run.env.model_dump()
         name, task = env.pop("name"), env.pop("task")
@@ -192,7 +192,7 @@ class StarPOConfig(FluentSetters):
         return config
 
     def to_run_config(self) -> RunConfig:
-        """The same run as the one schema of YAML and command line.
+        """Returns the same run as the one schema of YAML and command line.
 
         Of somebody else's registered environment, `env.name` is the registered name and `env.task` all of env_config.
 
@@ -209,19 +209,19 @@ class StarPOConfig(FluentSetters):
             raise ConfigError(sentence(error)) from None
 
     def credit_section(self) -> CreditSection:
-        """The settings of filters and estimators."""
+        """Returns the settings of filters and estimators."""
         return self.to_run_config().credit
 
     def learner_section(self) -> LearnerSection:
-        """The settings of the update."""
+        """Returns the settings of the update."""
         return self.to_run_config().learner
 
     def diagnostics_section(self) -> DiagnosticsSection:
-        """How often, and how closely, it is measured what reasoning depends on."""
+        """Says how often, and how closely, it is measured what reasoning depends on."""
         return self.to_run_config().diagnostics
 
     def lora(self) -> LoraSettings | None:
-        """The adapters that are trained instead of all weights; None: none."""
+        """Returns the adapters that are trained instead of all weights; None: none."""
         return lora_settings(self.learner_section())
 
     # --- derived ----------------------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ class StarPOConfig(FluentSetters):
         ensure_run_model(self.to_run_config())
 
     def policy_plan(self) -> PolicyPlan:
-        """Who plays, for whoever seats the policies."""
+        """Says who plays, for whoever seats the policies."""
         run = self.to_run_config()
         return PolicyPlan(
             seed=self.seed,
@@ -252,16 +252,18 @@ class StarPOConfig(FluentSetters):
         )
 
     def game(self) -> str | None:
-        """The game for several seats that is played; None for other tasks, and for somebody else's environments."""
+        """Returns the game for several seats that is played; None for other tasks, and for somebody else's
+        environments.
+        """
         name = self._text_env_name()
         return None if name is None else game_name(name)
 
     def module_ids(self) -> list[str]:
-        """All policies, sorted."""
+        """Returns all policies, sorted."""
         return sorted(map(str, self.policies))
 
     def trained_ids(self) -> list[str]:
-        """Those that learn, sorted."""
+        """Returns those that learn, sorted."""
         chosen = self.policies_to_train
         if chosen is None:
             return self.module_ids()
@@ -283,11 +285,11 @@ class StarPOConfig(FluentSetters):
         return max(1, int(self.num_gpus_per_env_runner))
 
     def threads_of(self, *, actor: bool) -> int:
-        """Torch threads of a process: what was asked for, else 1 in an actor and one per core in the driver."""
+        """Returns torch threads of a process: what was asked for, else 1 in an actor and one per core in the driver."""
         return int(self.torch_threads or (1 if actor else len(os.sched_getaffinity(0))))
 
     def engine_choice(self) -> EngineChoice:
-        """Which engine generates, and why.
+        """Says which engine generates, and why.
 
         Raises:
             ValueError: the engine that is asked for cannot be used.
@@ -302,7 +304,7 @@ class StarPOConfig(FluentSetters):
         )
 
     def resolved_env_config(self) -> Tree:
-        """`env_config` as environments get it, with prompt_style `auto` decided."""
+        """Returns `env_config` as environments get it, with prompt_style `auto` decided."""
         if self._text_env_name() is None:
             return dict(self.env_config)
         run = self.to_run_config()
@@ -337,7 +339,7 @@ class StarPOConfig(FluentSetters):
         check_policies(self.policy_plan())
 
     def _seat_policies(self) -> None:
-        """What `play_mode` means in RLlib's terms; a user's own `.multi_agent(…)` goes before it."""
+        """Says what `play_mode` means in RLlib's terms; a user's own `.multi_agent(…)` goes before it."""
         from rllib_ragen.rollout.env_runner import LLMEnvRunner
         from rllib_ragen.rollout.game_env_runner import MultiAgentLLMEnvRunner
 
@@ -350,7 +352,7 @@ class StarPOConfig(FluentSetters):
             self.env_runner_cls = MultiAgentLLMEnvRunner
 
     def make_broadcast(self) -> Broadcast | None:
-        """The way of new weights to the engines; None: through the object store."""
+        """Returns the way of new weights to the engines; None: through the object store."""
         if self.weight_transfer != "broadcast":
             return None
         gpus = self.num_gpus_per_learner > 0 and self.num_gpus_per_env_runner > 0
@@ -359,7 +361,7 @@ class StarPOConfig(FluentSetters):
     # --- what RLlib builds ------------------------------------------------------------------------------------------
 
     def get_default_rl_module_spec(self) -> RLModuleSpec:
-        """The policy, with a value head where the estimator needs one."""
+        """Returns the policy, with a value head where the estimator needs one."""
         from rllib_ragen.models.llm_module import LLMRLModule, ModuleSettings
 
         settings = ModuleSettings(
@@ -374,7 +376,7 @@ class StarPOConfig(FluentSetters):
         return RLModuleSpec(module_class=LLMRLModule, model_config=dict(settings))
 
     def get_default_learner_class(self) -> Any:
-        """The StarPO learner."""
+        """Returns the StarPO learner."""
         from rllib_ragen.learner.learner import StarPOLearner
 
         return StarPOLearner
@@ -387,7 +389,7 @@ class StarPOConfig(FluentSetters):
         rl_module_spec: object = None,
         placement_group: object = None,
     ) -> Any:
-        """As AlgorithmConfig's; the group knows of weights that are shared out."""
+        """Returns the same as AlgorithmConfig's; the group knows of weights that are shared out."""
         from rllib_ragen.learner.learner_group import StarPOLearnerGroup
 
         spec = rl_module_spec or self.get_multi_rl_module_spec(env=env, spaces=spaces)
@@ -396,7 +398,7 @@ class StarPOConfig(FluentSetters):
     def build_learner_connector(
         self, input_observation_space: object, input_action_space: object, device: object = None
     ) -> Any:
-        """An empty pipeline: rows arrive finished."""
+        """Returns an empty pipeline: rows arrive finished."""
         from ray.rllib.connectors.learner import LearnerConnectorPipeline
 
         return LearnerConnectorPipeline(
@@ -413,5 +415,7 @@ class StarPOConfig(FluentSetters):
         return {"name": name, "task": dict(task), **limits}
 
     def _text_env_name(self) -> str | None:
-        """Short name of one of this project's environments or games, or None for a registered one of somebody else."""
+        """Returns short name of one of this project's environments or games, or None for a registered one of somebody
+        else.
+        """
         return name_of_id(self.env) if isinstance(self.env, str) else None

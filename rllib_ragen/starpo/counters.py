@@ -43,7 +43,7 @@ class Counters:
 
     @classmethod
     def from_manifest(cls, progress: Mapping[str, Any]) -> Counters:
-        """Of a checkpoint. Why that run stopped is its own affair: somebody wants to go on."""
+        """Reads a checkpoint's. Why that run stopped is its own affair: somebody wants to go on."""
         known = dict(progress)
         if "line_up" in known:
             # What checkpoints of version 0.1 call it.

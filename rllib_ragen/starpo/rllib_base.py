@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 import tempfile
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
+from time import perf_counter
 
 from ray.rllib.callbacks.utils import make_callback
 
@@ -15,6 +18,8 @@ from rllib_ragen.faults.ending import within
 from rllib_ragen.faults.private_names.of_ray import actor_manager
 from rllib_ragen.faults.private_names.of_rllib import AlgorithmWithoutEvaluators
 
+METRICS = "starpo"
+"""Key of a result dict under which StarPO's metrics are."""
 _STOP_S = 10.0
 """Time for env runners to close their environments and engines; one that needs more is killed."""
 _CLEANUP_S = 30.0
@@ -36,14 +41,31 @@ def refuse_arguments(method: str, given: Mapping[str, object]) -> None:
 
 
 class RLlibBase(AlgorithmWithoutEvaluators):
-    """An algorithm that evaluates on its training runners and saves by itself."""
+    """An algorithm that evaluates on its training runners, saves by itself, and logs under `METRICS`."""
+
+    @cached_property
+    def _times(self) -> dict[str, float]:
+        """Seconds of the iteration's parts, by name."""
+        return {}
+
+    def _log(self, metrics: Mapping[str, float]) -> None:
+        for name, value in metrics.items():
+            self.metrics.log_value((METRICS, name), value, reduce="mean", window=1)
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self._times[name] = perf_counter() - start
 
     @abstractmethod
     def evaluate_split(self, split: str, num_instances: int, greedy: bool) -> dict[str, float]:
         """Plays instances of a split."""
 
     def evaluate(self, parallel_train_future: object = None) -> Tree:
-        """`evaluation_duration` validation instances, greedy and at the training temperature."""
+        """Returns `evaluation_duration` validation instances, greedy and at the training temperature."""
         config = self.config
         kwargs = {"algorithm": self, "metrics_logger": self.metrics}
         make_callback("on_evaluate_start", self.callbacks, config.callbacks_on_evaluate_start, kwargs=kwargs)
@@ -56,7 +78,7 @@ class RLlibBase(AlgorithmWithoutEvaluators):
         return results
 
     def save_to_path(self, path: str | Path | None = None, **kwargs: object) -> str:
-        """RLlib's newer name for `save`: the folder, which without `path` is a new temporary one.
+        """Saves: RLlib's newer name for `save`. Returns the folder, which without `path` is a new temporary one.
 
         Raises:
             ValueError: one of RLlib's further arguments.
@@ -68,7 +90,7 @@ class RLlibBase(AlgorithmWithoutEvaluators):
         return str(folder)
 
     def restore_from_path(self, path: str | Path, **kwargs: object) -> None:
-        """RLlib's newer name for `restore`.
+        """Restores: RLlib's newer name for `restore`.
 
         Raises:
             ValueError: one of RLlib's further arguments; no complete checkpoint.

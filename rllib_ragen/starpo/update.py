@@ -23,7 +23,7 @@ def update_policies(
     iteration: int,
     metrics: MetricsLogger,
 ) -> dict[str, float]:
-    """Steps on `rows` in shuffled minibatches, `num_epochs` times. Returns `learner_metrics`."""
+    """Returns steps on `rows` in shuffled minibatches, `num_epochs` times. Returns `learner_metrics`."""
     data = TokenTrainingData.plan(
         rows,
         num_minibatches=config.num_minibatches,
@@ -42,7 +42,7 @@ def update_policies(
 
 
 def why_nothing_to_learn(trajectories: Sequence[Trajectory], filter_name: str) -> str:
-    """Why a batch has no row to learn from; half a sentence."""
+    """Says why a batch has no row to learn from; half a sentence."""
     failed = [trajectory for trajectory in trajectories if trajectory.stop_reason.failed]
     if len(failed) == len(trajectories):
         return f"every trajectory failed, the first with: {failed[0].error}"

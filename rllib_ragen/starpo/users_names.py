@@ -19,7 +19,7 @@ _KINDS: dict[str, OpenNames[Any]] = {known.kind: known for known in (ENVIRONMENT
 
 
 def registered_for(*, environment: str | None, estimator: str, filter: str, loss: str) -> Registered:
-    """Those of the names that were registered in this process, with what they mean.
+    """Returns those of the names that were registered in this process, with what they mean.
 
     Import paths and entry points are not among them: other processes find these themselves.
     """
@@ -33,7 +33,7 @@ def registered_for(*, environment: str | None, estimator: str, filter: str, loss
 
 
 def known_here_alone(config: RunConfig) -> list[str]:
-    """The names of `config` that were registered in this process: other commands do not know them."""
+    """Returns the names of `config` that were registered in this process: other commands do not know them."""
     found = registered_for(
         environment=config.env.name,
         estimator=config.credit.estimator,

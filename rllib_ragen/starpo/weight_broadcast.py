@@ -33,7 +33,7 @@ class Broadcast:
         self._specs: list[TensorSpec] = []
 
     def sync_weights(self, learners: LearnerGroup, runners: EnvRunnerGroup, version: int) -> RunnerFailures:
-        """Every healthy runner samples with policy version `version` afterwards.
+        """Returns every healthy runner samples with policy version `version` afterwards.
 
         A runner that dies meanwhile breaks the channel for all: their engines are restarted, and get the weights from
         the object store (`weights.send`) as any restarted runner does.

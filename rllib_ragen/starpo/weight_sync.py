@@ -78,7 +78,7 @@ def sync_weights(
 
 
 def put(learners: LearnerGroup) -> Tree:
-    """Where the weights of each policy are in the object store. Of one that has not changed it is where it was."""
+    """Says where the weights of each policy are in the object store. Of one that has not changed it is where it was."""
     refs: Tree = on_first_learner(learners, _put, "a copy of the weights")
     return refs
 
@@ -98,7 +98,9 @@ def send(
 
 
 def _not_finite(learner: StarPOLearner) -> str:
-    """Name of the first of its weights that is not finite, or empty. Of sharded weights, its own share is looked at."""
+    """Returns name of the first of its weights that is not finite, or empty. Of sharded weights, its own share is
+    looked at.
+    """
     for module_id in sorted(learner.module.keys()):
         for name, parameter in learner.module[module_id].unwrapped().named_parameters():
             own = parameter.to_local() if hasattr(parameter, "to_local") else parameter
@@ -108,12 +110,12 @@ def _not_finite(learner: StarPOLearner) -> str:
 
 
 def _weights(learner: StarPOLearner) -> dict[str, WeightState]:
-    """By policy."""
+    """Collects the weights by policy."""
     return {module_id: _weights_of(learner, module_id) for module_id in sorted(learner.module.keys())}
 
 
 def _weights_of(learner: StarPOLearner, module_id: str) -> WeightState:
-    """Arrays that share memory with the weights; of a plain model, or the adapters alone."""
+    """Returns arrays that share memory with the weights; of a plain model, or the adapters alone."""
     whole = learner.config.weight_transfer != "adapters"
     tensors = learner.module[module_id].unwrapped().tensors(inference_only=whole)
     return {name: to_array(tensor) for name, tensor in gathered(tensors)}

@@ -17,7 +17,7 @@ from rllib_ragen.sweep.trial import SPEC_FILE, load_spec
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code: 0 done, 1 no run succeeded, 2 bad input."""
+    """Returns the command; its exit code: 0 done, 1 no run succeeded, 2 bad input."""
     options = parse(arguments)
 
     def work() -> int:
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Returns the command line."""
     parser = Parser(
         prog="python -m rllib_ragen.sweep",
         description="Runs many configurations of one sweep file with Ray Tune and Optuna, and compares them.",
@@ -51,7 +51,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def plan(options: argparse.Namespace) -> tuple[SweepSpec, Path]:
-    """A new sweep and its folder.
+    """Returns a new sweep and its folder.
 
     Raises:
         ConfigError: whatever is wrong, in one sentence.
@@ -75,7 +75,7 @@ def plan(options: argparse.Namespace) -> tuple[SweepSpec, Path]:
 
 
 def plan_resume(options: argparse.Namespace) -> tuple[SweepSpec, Path]:
-    """The saved sweep.
+    """Returns the saved sweep.
 
     Raises:
         ConfigError: the folder is none of a sweep.

@@ -26,7 +26,7 @@ _KEPT = 20
 
 
 def population_space(spec: SweepSpec, study: SweepStudy, folder: Path) -> Tree:
-    """Tune's parameter space: the members, each with its start."""
+    """Returns Tune's parameter space: the members, each with its start."""
     while study.num_asked < spec.num_trials:
         number = study.ask().number
         study.assign(number, spec.seeds[0], member_name(number))
@@ -40,7 +40,7 @@ def population_space(spec: SweepSpec, study: SweepStudy, folder: Path) -> Tree:
 
 
 def population_options(spec: SweepSpec, folder: Path) -> Tree:
-    """What `tune.RunConfig` is to know more than of other sweeps."""
+    """Says what `tune.RunConfig` is to know more than of other sweeps."""
     return {
         "stop": {"finished": 1},
         "checkpoint_config": tune.CheckpointConfig(num_to_keep=_KEPT),
@@ -74,11 +74,11 @@ class MemberNotes(Callback):
         self._spec, self._folder = spec, folder
 
     def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
-        """A member is done."""
+        """Notes that a member is done."""
         self._tell(trial, str(trial.last_result.get("stopped", "")), "")
 
     def on_trial_error(self, iteration: int, trials: object, trial: object, **info: object) -> None:
-        """A member has failed for good."""
+        """Notes that a member has failed for good."""
         self._tell(trial, "", f"crashed; see tune/{Path(trial.local_path).name}/error.txt")
 
     def _tell(self, trial: Any, stopped: str, error: str) -> None:

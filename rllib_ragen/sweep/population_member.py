@@ -25,17 +25,17 @@ _MEMBER = "member_"
 
 
 def member_name(number: int) -> str:
-    """Of the trial's folder: what stays a member's own when it takes over another's configuration."""
+    """Names the trial's folder: what stays a member's own when it takes over another's configuration."""
     return f"{_MEMBER}{number:04}"
 
 
 def member_number(trial_folder: str) -> int:
-    """The number in `member_name`."""
+    """Returns the number in `member_name`."""
     return int(Path(trial_folder).name.removeprefix(_MEMBER))
 
 
 def play_member(assignment: Tree) -> None:
-    """The Tune trainable: {sweep, number, values}; `number` is somebody else's after an exchange.
+    """Plays as the Tune trainable: {sweep, number, values}; `number` is somebody else's after an exchange.
 
     Reports after every validation, with a checkpoint, and at the end; all as `play_trial` does.
     """
@@ -77,7 +77,7 @@ def play_member(assignment: Tree) -> None:
 
 
 def _start(config: RunConfig, path: Path, number: int, values: Tree, received: Path | None) -> SavedState | None:
-    """The checkpoint to go on from, in the member's own folder; None: from the beginning."""
+    """Returns the checkpoint to go on from, in the member's own folder; None: from the beginning."""
     if received is None:
         shutil.rmtree(path, ignore_errors=True)
         return None

@@ -56,7 +56,7 @@ def write_report(spec: SweepSpec, study: SweepStudy, folder: Path) -> None:
 
 
 def _figures(spec: SweepSpec, study: SweepStudy, folder: Path) -> list[tuple[str, Callable[[], str]]]:
-    """Optuna's own plots where there is enough to plot, and learning curves."""
+    """Returns Optuna's own plots where there is enough to plot, and learning curves."""
     import optuna.visualization.matplotlib as plots
     from optuna.importance import PedAnovaImportanceEvaluator
 
@@ -102,7 +102,7 @@ def _curves(spec: SweepSpec, study: SweepStudy, folder: Path) -> str:
 
 
 def _validations(folder: Path) -> dict[int, float]:
-    """Iteration → success of sampled replies on the validation instances."""
+    """Returns iteration → success of sampled replies on the validation instances."""
     rows = [json.loads(line) for line in (folder / "progress.jsonl").read_text(encoding="utf-8").splitlines()]
     return {row["iteration"]: row["success"] for row in rows if row.get("split") == "val" and not row["greedy"]}
 
@@ -115,7 +115,7 @@ def _plot() -> Any:
 
 
 def _svg(drawn: Any) -> str:
-    """A figure, or the axes of one, as SVG text for a page."""
+    """Returns a figure, or the axes of one, as SVG text for a page."""
     axes = drawn.ravel()[0] if isinstance(drawn, np.ndarray) else drawn
     figure = axes.figure if hasattr(axes, "figure") and axes.figure is not None else axes
     for part in figure.axes:

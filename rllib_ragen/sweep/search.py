@@ -42,7 +42,7 @@ class StudySearch(Searcher):
         return True
 
     def suggest(self, trial_id: str) -> Tree | str | None:
-        """The next run: its whole config, and which configuration of the study it is."""
+        """Returns the next run: its whole config, and which configuration of the study it is."""
         if self._queue is None:
             self._queue = self._lost()
         if not self._queue:
@@ -57,10 +57,10 @@ class StudySearch(Searcher):
         return {"sweep": str(self._folder), "number": number, "seed": seed, "values": self.study.trial(number).params}
 
     def on_trial_result(self, trial_id: str, result: Tree) -> None:
-        """Nothing: schedulers look at Tune's results themselves."""
+        """Does nothing: schedulers look at Tune's results themselves."""
 
     def on_trial_complete(self, trial_id: str, result: Tree | None = None, error: bool = False) -> None:
-        """A run is over: done, stopped early, or failed for good."""
+        """Notes that a run is over: done, stopped early, or failed for good."""
         number, seed = self.study.assigned()[trial_id]
         row = result or {}
         stopped = str(row.get("stopped", ""))
@@ -73,15 +73,15 @@ class StudySearch(Searcher):
         )
 
     def save(self, checkpoint_path: str) -> None:
-        """What Tune knows at this moment."""
+        """Saves what Tune knows at this moment."""
         Path(checkpoint_path).write_text(json.dumps(sorted(self._known)))
 
     def restore(self, checkpoint_path: str) -> None:
-        """What Tune knew when it was saved."""
+        """Restores what Tune knew when it was saved."""
         self._known = set(json.loads(Path(checkpoint_path).read_text()))
         self._queue = None
 
     def _lost(self) -> list[tuple[int, int]]:
-        """Pairs of unfinished configurations that no run known to Tune plays."""
+        """Returns pairs of unfinished configurations that no run known to Tune plays."""
         played = {pair for run_id, pair in self.study.assigned().items() if run_id in self._known}
         return [pair for pair in self.study.to_play() if pair not in played]

@@ -24,12 +24,12 @@ class Dimension:
     distribution: BaseDistribution
 
     def settings(self, value: Any) -> Tree:
-        """The config tree that sets the keys to `value`, as Optuna knows it."""
+        """Returns the config tree that sets the keys to `value`, as Optuna knows it."""
         values = json.loads(value) if isinstance(value, str) and value.startswith(("[", "{")) else value
         return merge(*map(nest, self.keys, values if len(self.keys) > 1 else [values]))
 
     def samples(self) -> list[Any]:
-        """Values whose configs are worth checking before a sweep starts: every choice, or both ends."""
+        """Returns values whose configs are worth checking before a sweep starts: every choice, or both ends."""
         found = self.distribution
         if isinstance(found, CategoricalDistribution):
             return list(found.choices)
@@ -38,7 +38,7 @@ class Dimension:
 
 
 def read_space(tree: Mapping[str, object], known_keys: Sequence[str]) -> dict[str, Dimension]:
-    """Dimensions by their names in the file.
+    """Returns dimensions by their names in the file.
 
     A name is a key of the config (`learner.lr`), or several with commas between, which then take their values from
     lists. Each has one of `choice: [a, b, …]`, `uniform: [low, high]`, `loguniform`, `int` and `logint`, both ends
@@ -99,5 +99,5 @@ def _range(name: str, kind: str, values: list[Any]) -> BaseDistribution:
 
 
 def known_keys(defaults: Mapping[str, object]) -> list[str]:
-    """The dotted keys that a space may name, from a config's defaults."""
+    """Returns the dotted keys that a space may name, from a config's defaults."""
     return [key for key in flatten(defaults) if key not in ("name", "results_dir", "seed")]

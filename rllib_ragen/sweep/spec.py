@@ -30,6 +30,7 @@ SMOKE: Tree = {
 }
 """Laid over the base config by --smoke: whether it runs, not what it finds."""
 _CHECKED_COMBINATIONS = 256
+"""Combinations that are checked before a sweep starts: a second's work; larger grids are checked at their edges."""
 _EXCHANGEABLE = ("learner.", "credit.", "rollout.")
 _FIXED = (
     *("credit.estimator", "learner.lora_rank", "learner.lora_alpha", "learner.lora_targets", "learner.num_learners"),
@@ -60,17 +61,19 @@ class SweepSpec(Section):
     retries: int = Field(1, ge=0, description="how often a crashed run goes on from its checkpoint")
 
     def dimensions(self) -> dict[str, Dimension]:
-        """The space. Raises ConfigError if it makes no sense."""
+        """Returns the space. Raises ConfigError if it makes no sense."""
         return read_space(self.space, known_keys(RunConfig().model_dump(mode="json")))
 
     def combinations(self) -> list[Tree]:
-        """Every choice, or both ends, of every dimension with those of every other: a grid, if all are choices."""
+        """Returns every choice, or both ends, of every dimension with those of every other: a grid, if all are
+        choices.
+        """
         dimensions = self.dimensions()
         everything = itertools.product(*(dimension.samples() for dimension in dimensions.values()))
         return [dict(zip(dimensions, values, strict=True)) for values in everything]
 
     def first_config(self) -> RunConfig:
-        """The config of one run of the sweep: what its runs ask for, before any is chosen."""
+        """Returns the config of one run of the sweep: what its runs ask for, before any is chosen."""
         first = {name: dimension.samples()[0] for name, dimension in self.dimensions().items()}
         return self.config(first, self.seeds[0])
 
@@ -85,7 +88,7 @@ class SweepSpec(Section):
         return min(self.trials, len(self.combinations())) if self.sampler == "grid" else self.trials
 
     def config(self, values: Mapping[str, object], seed: int) -> RunConfig:
-        """The config of one run.
+        """Returns the config of one run.
 
         Args:
             values: of every dimension, by its name.
@@ -101,7 +104,7 @@ class SweepSpec(Section):
 
 
 def read_sweep(tree: Mapping[str, object], *, smoke: bool = False) -> SweepSpec:
-    """The checked sweep.
+    """Returns the checked sweep.
 
     Raises:
         ConfigError: one sentence that names the key.

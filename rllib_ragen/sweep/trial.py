@@ -26,12 +26,12 @@ RESULT_FILE = "result.json"
 
 
 def run_folder_of(sweep: Path, number: int, seed: int) -> Path:
-    """Where the run of a configuration with a seed is."""
+    """Says where the run of a configuration with a seed is."""
     return sweep / "runs" / f"trial_{number:04}_seed{seed}"
 
 
 def play_trial(assignment: Tree) -> None:
-    """The Tune trainable. `assignment` is StudySearch.suggest's: {sweep, number, seed, values}.
+    """Plays as the Tune trainable. `assignment` is StudySearch.suggest's: {sweep, number, seed, values}.
 
     Reports after every validation: the objectives, `iteration`, and at the end `finished` and `stopped`. A run that is
     finished already, of which Tune has lost track, only reports.
@@ -53,7 +53,7 @@ def play_trial(assignment: Tree) -> None:
 
 
 def run_config(sweep: Path, values: Mapping[str, object], seed: int, path: Path) -> RunConfig:
-    """The config of a run of the sweep whose folder is `path`."""
+    """Returns the config of a run of the sweep whose folder is `path`."""
     config = load_spec(sweep).config(values, seed)
     config.results_dir, config.name = path.parent, path.name
     if config.learner.torch_threads is None:
@@ -107,7 +107,7 @@ def train(
 
 
 def measures(found: Sequence[Evaluation]) -> dict[str, float]:
-    """What the objectives and schedulers look at, from one validation."""
+    """Says what the objectives and schedulers look at, from one validation."""
     numbers: dict[str, float] = {"iteration": found[0].iteration}
     for evaluation in found:
         if evaluation.greedy:
@@ -120,12 +120,12 @@ def measures(found: Sequence[Evaluation]) -> dict[str, float]:
 
 
 def load_spec(sweep: Path) -> SweepSpec:
-    """The sweep that was saved in its folder. Raises ConfigError if this version cannot read it."""
+    """Returns the sweep that was saved in its folder. Raises ConfigError if this version cannot read it."""
     return read_sweep(read_yaml(sweep / SPEC_FILE))
 
 
 def resources_of(config: RunConfig) -> PlacementGroupFactory:
-    """What one run asks Ray for: the driver with a local learner, each runner, each remote learner."""
+    """Says what one run asks Ray for: the driver with a local learner, each runner, each remote learner."""
     from ray.tune import PlacementGroupFactory
 
     rollout, learner = config.rollout, config.learner

@@ -27,6 +27,7 @@ from rllib_ragen.sweep.table import SweepTable
 from rllib_ragen.sweep.trial import play_trial, resources_of
 
 NO_SUCCESS = 1
+"""Exit code of a sweep in which no run came to its end."""
 _TUNE = "tune"
 
 
@@ -67,13 +68,13 @@ def tune_sweep(spec: SweepSpec, folder: Path, *, resume: bool) -> int:
 
 
 def where_it_says_why(folder: Path) -> str:
-    """The files that tell why runs have failed: Tune's for each, and the runs' own logs as far as they got."""
+    """Returns the files that tell why runs have failed: Tune's for each, and the runs' own logs as far as they got."""
     told = [*sorted(folder.glob(f"{_TUNE}/*/error.txt")), *sorted(folder.glob("runs/*/log.txt"))]
     return "\n  ".join(["Why is in:", *map(str, told)]) if told else "No run came as far as a log."
 
 
 def tuner(spec: SweepSpec, folder: Path, resume: bool) -> Any:
-    """A new Tuner, or the saved one; a sweep that was killed before Tune saved anything begins again."""
+    """Returns a new Tuner, or the saved one; a sweep that was killed before Tune saved anything begins again."""
     play = play_member if spec.is_population else play_trial
     trainable = tune.with_resources(play, resources_of(spec.first_config()))
     state = folder / _TUNE

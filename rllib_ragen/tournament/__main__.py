@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragen_envs.games.baselines import best_script
 from ragen_envs.games.env import TextGameEnv
+from ragen_envs.games.game import TextGame
 from ragen_envs.games.limits import GameLimits
 from ragen_envs.games.players import PLAYERS
 from ragen_envs.games.registry import game_names, make_game
@@ -31,6 +32,7 @@ from rllib_ragen.models.folder import check_model_folder
 from rllib_ragen.models.quiet_libraries import quieten
 from rllib_ragen.models.tiny.run_model import ensure_run_model
 from rllib_ragen.starpo.checks.build_config import build_config
+from rllib_ragen.starpo.checks.games import plays
 from rllib_ragen.tournament.reply_limits import ReplyLimits
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 RANDOM = "uniform"
 """The player that ratings are relative to."""
 _FORMAT = 1
+"""Number of the JSON file's layout."""
 _PIPE_WIDTH = 150
 """Columns of tables that no terminal shows."""
 
@@ -71,12 +74,12 @@ class Plan:
         )
 
     def make_env(self) -> TextGameEnv:
-        """A table."""
+        """Returns a table."""
         return TextGameEnv(make_game(self.game, **self.config.env.task), self.limits)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code: 0 done, 2 bad input."""
+    """Returns the command; its exit code: 0 done, 2 bad input."""
     options = parse(arguments)
 
     def work() -> None:
@@ -97,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Returns the command line."""
     parser = make_parser(
         "tournament",
         "Every two of the models and scripted players play a game in both seats; prints results, ratings and, in small "
@@ -121,7 +124,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def make_plan(options: argparse.Namespace) -> Plan:
-    """Settings are those of the run that the first model comes from, if that played this game; the options win.
+    """Returns settings are those of the run that the first model comes from, if that played this game; the options win.
 
     Raises:
         ConfigError: whatever is wrong, in one sentence.
@@ -148,25 +151,31 @@ def make_plan(options: argparse.Namespace) -> Plan:
     if models and config.rollout.engine == "vllm":
         raise ConfigError("rollout.engine=vllm: models play here with the hf engine; allowed: auto, hf")
     try:
-        seats = make_game(game, **config.env.task).seats
-        if len(seats) != 2:
-            raise ConfigError(f"env.name: {game} has {len(seats)} seats here; tournaments are for two")
-        return Plan(game, config, [_ready(one, config) for one in models], _scripts(options, game), options.plays,
+        table = make_game(game, **config.env.task)
+        if len(table.seats) != 2:
+            raise ConfigError(f"env.name: {game} has {len(table.seats)} seats here; tournaments are for two")
+        scripts = _scripts(options, game, table)
+        if alike := [one.name for one in models if one.name in scripts]:
+            raise ConfigError(f"{alike[0]!r} names a model's folder and a scripted player: rename the folder")
+        return Plan(game, config, [_ready(one, config) for one in models], scripts, options.plays,
                     0.0 if options.greedy else config.rollout.temperature)  # fmt: skip
     except ValueError as error:
         raise ConfigError(str(error)) from None
 
 
-def _scripts(options: argparse.Namespace, game: str) -> list[str]:
+def _scripts(options: argparse.Namespace, game: str, table: TextGame) -> list[str]:
     best = best_script(game)
     asked: list[str] = ([best] if best else []) if options.scripts is None else options.scripts
     if unknown := [name for name in asked if name not in PLAYERS]:
         raise ConfigError(f"--scripts: there is no player {unknown[0]!r}; allowed: {', '.join(PLAYERS)}")
+    if unable := [name for name in asked if not plays(name, table)]:
+        able = [name for name in PLAYERS if plays(name, table)]
+        raise ConfigError(f"--scripts: {unable[0]} cannot play {table.title}; allowed: {', '.join(able)}")
     return list(dict.fromkeys([RANDOM, *asked]))
 
 
 def _ready(source: ModelSource, config: RunConfig) -> ModelSource:
-    """The source, checked; `tiny` as the small model of the game."""
+    """Returns the source, checked; `tiny` as the small model of the game."""
     if source.name == EMBEDDED_MODEL:
         tiny = config.model_copy(update={"model": config.model.model_copy(update={"path": EMBEDDED_MODEL})})
         source = replace(source, folder=ensure_run_model(tiny))
@@ -241,7 +250,7 @@ def _report(plan: Plan, records: Sequence[Record], found: Mapping[str, Any]) -> 
 
 
 def _load(plan: Plan) -> dict[str, Sampler]:
-    """The models, by name."""
+    """Returns the models, by name."""
     if not plan.models:
         return {}
     from rllib_ragen.tournament.model_player import load_player

@@ -10,13 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 ANCHOR_ELO = 1000.0
+"""Rating of the player that the others are measured against."""
 _PER_NAT = 400 / math.log(10)
 _Z = 1.959964
+"""Half width of a 95 % interval in standard errors."""
 _MAX_STEPS = 200
+"""Newton steps: a likelihood with one maximum takes some ten."""
 _MAX_STEP = 1.0
+"""Longest Newton step in nats: keeps the first ones, far from the maximum, from overshooting."""
 Array = npt.NDArray[np.float64]
 Points = Mapping[tuple[str, str], float]
-"""Of every ordered pair (a, b) that has met, what a scored against b."""
+"""Score of a against b, of every ordered pair (a, b) that has met."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ def elo_ratings(
 
 
 def _maximum(scored: Array) -> tuple[Array, Array]:
-    """(strengths in nats, the first 0; their covariance), by Newton's method: the likelihood is concave."""
+    """Returns (strengths in nats, the first 0; their covariance), by Newton's method: the likelihood is concave."""
     count = len(scored)
     games = scored + scored.T
     strengths: Array = np.zeros(count)
@@ -110,7 +114,7 @@ def _clustered(by_instance: Sequence[Points], index: Mapping[str, int], strength
 
 
 def _check_determined(scored: Array, names: list[str]) -> None:
-    """Ratings are finite and unique if points lead from each player to each other (Ford, 1957)."""
+    """Checks that points lead from each player to each other: only then ratings are finite and unique (Ford, 1957)."""
     for direction in (scored, scored.T):
         reached, frontier = {0}, [0]
         while frontier:

@@ -50,7 +50,7 @@ class Record:
 
     fixture: Fixture
     outcomes: dict[str, str] = field(default_factory=dict)
-    """By seat: win, draw, loss, or empty if the game was cut off."""
+    """Outcome by seat: win, draw, loss, or empty if the game was cut off."""
     returns: dict[str, float] = field(default_factory=dict)
     success: dict[str, bool] = field(default_factory=dict)
     moves: list[Move] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Record:
         return self.instance_key or f"seed {self.fixture.env_seed}"
 
     def seats_of(self, player: str, seats: Sequence[str]) -> list[str]:
-        """The seats that `player` had."""
+        """Returns the seats that `player` had."""
         return [seat for seat, name in zip(seats, self.fixture.players, strict=True) if name == player]
 
 
@@ -137,13 +137,13 @@ class MatchSession(GameSession):
 
 
 def play_scripts(spec: GameSpec, fixture: Fixture, env: MultiAgentEnv) -> Record:
-    """A whole game between scripts, in the environment's thread: they play as soon as it has begun."""
+    """Returns a whole game between scripts, in the environment's thread: they play as soon as it has begun."""
     read_game_opening(spec, env)
     return read_record(fixture, env)
 
 
 def read_record(fixture: Fixture, env: MultiAgentEnv) -> Record:
-    """The record of a game that is over; in the environment's thread."""
+    """Returns the record of a game that is over; in the environment's thread."""
     assert isinstance(env, ScoredTable)
     infos = {seat: env.game_env.info(seat) for seat in env.possible_agents}
     return Record(

@@ -21,7 +21,7 @@ MAX_TABLES = 128
 
 
 def round_robin(names: Sequence[str], game: TextGame, plays: int, seed: int) -> list[Fixture]:
-    """Every two players, `plays` games in either order of seats; all pairs get the same test instances.
+    """Returns every two players, `plays` games in either order of seats; all pairs get the same test instances.
 
     In a cooperative game each also plays with itself.
 
@@ -40,7 +40,7 @@ def round_robin(names: Sequence[str], game: TextGame, plays: int, seed: int) -> 
 
 
 def _seeds_of(seed: int, instance: int, order: int) -> tuple[int, int, int]:
-    """Of the deal, of the luck inside it, and of the replies: the last one differs between orders of seats."""
+    """Draws the seeds of deal, chance and replies: the last one differs between orders of seats."""
     return (
         seed_of(Stream.TOURNAMENT_INSTANCES, seed, instance),
         seed_of(Stream.TOURNAMENT_OUTCOME, seed, instance),
@@ -82,5 +82,5 @@ def play_all(
 
 
 def score(outcome: str) -> float | None:
-    """1 for a win, ½ for a draw, 0 for a loss; None for a game that was cut off."""
+    """Returns 1 for a win, ½ for a draw, 0 for a loss; None for a game that was cut off."""
     return {Outcome.WIN.value: 1.0, Outcome.DRAW.value: 0.5, Outcome.LOSS.value: 0.0}.get(outcome)

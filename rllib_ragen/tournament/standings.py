@@ -58,7 +58,9 @@ class Exploited:
 
 
 def seat_results(records: Sequence[Record], game: TextGame) -> list[SeatResult]:
-    """The results of every (player, seat, opponent), in the order in which they were first played; without failures."""
+    """Returns the results of every (player, seat, opponent), in the order in which they were first played; without
+    failures.
+    """
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for record in (one for one in records if not one.error):
         first, second = record.fixture.players
@@ -68,7 +70,7 @@ def seat_results(records: Sequence[Record], game: TextGame) -> list[SeatResult]:
 
 
 def ratings(records: Sequence[Record], game: TextGame, anchor: str) -> dict[str, Rating]:
-    """Elo ratings of all who have met, without games that were cut off; intervals over distinct instances.
+    """Returns Elo ratings of all who have met, without games that were cut off; intervals over distinct instances.
 
     Raises ValueError as `elo_ratings` does.
     """
@@ -86,7 +88,7 @@ def ratings(records: Sequence[Record], game: TextGame, anchor: str) -> dict[str,
 
 
 def exploited(records: Sequence[Record], game: TextGame, name: str, player: str) -> Exploited | None:
-    """How exploitable `player` is by its move frequencies in all its games; None for games too large for that.
+    """Says how exploitable `player` is by its move frequencies in all its games; None for games too large for that.
 
     Chance in the frequencies is exploited, too: the figure is too high with few games, and falls with more.
     """
@@ -103,7 +105,7 @@ def exploited(records: Sequence[Record], game: TextGame, name: str, player: str)
 
 
 def scripts_exploited(name: str, script: Player) -> Exploited | None:
-    """How exploitable a scripted player is, exactly; None for games too large for that."""
+    """Says how exploitable a scripted player is, exactly; None for games too large for that."""
     if name not in EXACT_GAMES:
         return None
     found, situations = exploitability(name, script), len(decision_points(name))
@@ -111,7 +113,7 @@ def scripts_exploited(name: str, script: Player) -> Exploited | None:
 
 
 def print_results(console: Console, results: Sequence[SeatResult], models: Sequence[str]) -> None:
-    """Win, draw and loss of each of `models`, per seat and opponent."""
+    """Prints win, draw and loss of each of `models`, per seat and opponent."""
     table = Table(title="Results", title_justify="left")
     for heading in ("player", "seat", "opponent"):
         table.add_column(heading, overflow="fold")
@@ -173,7 +175,7 @@ def _seat_result(player: str, seat: str, opponent: str, group: list[Record]) -> 
 
 
 def _plain(text: Any) -> str:
-    """A name may hold brackets, which rich would read as markup."""
+    """Returns a name may hold brackets, which rich would read as markup."""
     from rich.markup import escape
 
     return escape(str(text))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
+import inspect
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
+import tomllib
 
 import pytest
 
+from rllib_ragen.config.commands import COMMANDS, script
 from rllib_ragen.faults.ending import within
 from tests.faults.build import TOP
 
@@ -60,17 +61,13 @@ def test_a_process_past_running_python_is_ended_by_the_system() -> None:
 
 
 def test_every_command_leaves_by_this_door() -> None:
-    package = TOP / "rllib_ragen"
-    ends = {
-        str(path.relative_to(package)): text.split('if __name__ == "__main__":\n')[1]
-        for path in package.rglob("*.py")
-        if 'if __name__ == "__main__":\n' in (text := path.read_text(encoding="utf-8"))
-    }
-    commands = {name for name in ends if not Path(name).is_relative_to("models")}
-    assert {re.sub(r"/__main__|\.py", "", name) for name in commands} >= {
-        *("run", "sweep", "evaluate", "report", "play", "tournament", "gradients"),
-    }
-    assert {ends[name] for name in commands} == {"    leave(main)\n"}
+    for name, (where, _) in COMMANDS.items():
+        path = TOP / f"{where.partition(':')[0].replace('.', '/')}.py"
+        end = path.read_text(encoding="utf-8").split('if __name__ == "__main__":\n')[1]
+        assert end == "    leave(main)\n", name
+    scripts = tomllib.loads((TOP / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
+    assert scripts == {"rllib-ragen": "rllib_ragen.config.commands:script"}
+    assert inspect.getsource(script).endswith("    leave(main)\n")
 
 
 def test_what_takes_too_long_is_left() -> None:

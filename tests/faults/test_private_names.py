@@ -27,7 +27,13 @@ from rllib_ragen.faults.private_names import of_ray
 from rllib_ragen.faults.private_names.need import NameGone, need
 from rllib_ragen.faults.private_names.of_optuna import note
 from rllib_ragen.faults.private_names.of_ray import actor_key, actor_manager, is_registered_env, read_note, write_note
-from rllib_ragen.faults.private_names.of_rllib import attribute_of_key, chosen_parts, keep_runner_states, local_learner
+from rllib_ragen.faults.private_names.of_rllib import (
+    attribute_of_key,
+    chosen_parts,
+    keep_runner_states,
+    local_learner,
+    seed_of_runner,
+)
 from rllib_ragen.faults.private_names.of_rllib_learner import LearnerHooks
 from rllib_ragen.faults.private_names.of_torch import ask_for_amx, c10d, gloo_group, storage_key
 from rllib_ragen.learner.learner import StarPOLearner
@@ -210,6 +216,8 @@ def test_rllib_leaves_the_runners_states_alone_only_if_it_is_told_so(
     if apart:
         keep_runner_states(config)
     algorithm = config.build_algo()
+    # At the start it sends its own state in any case; what counts is after an iteration.
+    called.clear()
     algorithm.train()
     algorithm.stop()
     assert bool(called) is not apart
@@ -228,6 +236,11 @@ def test_the_iteration_that_is_set_is_the_one_that_is_counted_on(local_ray: None
     assert algorithm.iteration == 7
     assert algorithm.train()["training_iteration"] == 8
     algorithm.stop()
+
+
+def test_every_env_runner_has_a_seed_of_its_own(algo: StarPO) -> None:
+    (actor,) = actor_manager(algo.env_runner_group).actors().values()
+    assert ray.get(actor.apply.remote(seed_of_runner)) == algo.config.seed + 1
 
 
 def test_keys_of_other_spellings_are_translated() -> None:

@@ -51,7 +51,7 @@ class LearnerHooks(TorchLearner):
 
     @abstractmethod
     def optimizer_states(self) -> Tree:
-        """The optimisers' states by name, as `set_optimizer_states` takes them."""
+        """Returns the optimisers' states by name, as `set_optimizer_states` takes them."""
 
     @abstractmethod
     def set_optimizer_states(self, states: Tree) -> None:

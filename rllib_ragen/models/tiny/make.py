@@ -28,9 +28,13 @@ from rllib_ragen.models.tiny.teacher import Lesson
 from rllib_ragen.models.tiny.tokenizer import train_tokenizer
 
 VOCAB_SIZE = 512
+"""Tokens of the vocabulary: all that prompts and replies of the tasks say fits."""
 _HEAD_SIZE = 32
+"""Size of an attention head: the smallest that vLLM's CPU attention serves."""
 _WARMUP_STEPS = 50
+"""Steps over which the learning rate rises."""
 _LOG_EVERY = 50
+"""Steps between two lines of progress."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,7 @@ def build_model(
     intermediate_size: int = 256,
     max_length: int = 2_048,
 ) -> LlamaForCausalLM:
-    """A small Llama, by default of 0.6M parameters.
+    """Returns a small Llama, by default of 0.6M parameters.
 
     One KV head, because KV heads are what decoding costs on a CPU; head size 32, the smallest that vLLM's CPU attention
     serves.
@@ -147,7 +151,7 @@ def build_model(
 
 
 def batches(samples: list[Sample], batch_size: int, rng: np.random.Generator) -> list[list[Sample]]:
-    """One epoch in batches of similar length, in random order."""
+    """Returns one epoch in batches of similar length, in random order."""
     order = rng.permutation(len(samples))
     pools = [order[i : i + 8 * batch_size] for i in range(0, len(order), 8 * batch_size)]
     chunks = []
@@ -158,7 +162,7 @@ def batches(samples: list[Sample], batch_size: int, rng: np.random.Generator) ->
 
 
 def loss_of(model: LlamaForCausalLM, batch: list[Sample]) -> torch.Tensor:
-    """Mean cross-entropy of the replies' tokens. Right-padded: causal attention needs no mask then."""
+    """Returns mean cross-entropy of the replies' tokens. Right-padded: causal attention needs no mask then."""
     length = max(len(sample.token_ids) for sample in batch)
     ids = torch.zeros(len(batch), length, dtype=torch.long)
     trained = torch.zeros(len(batch), length, dtype=torch.bool)
@@ -170,7 +174,7 @@ def loss_of(model: LlamaForCausalLM, batch: list[Sample]) -> torch.Tensor:
 
 
 def train(model: LlamaForCausalLM, samples: list[Sample], phase: Phase, seed: int) -> dict[str, float]:
-    """One epoch of AdamW with warm-up and cosine decay; returns what it cost and reached."""
+    """Returns one epoch of AdamW with warm-up and cosine decay; returns what it cost and reached."""
     plan = batches(samples, phase.batch_size, np.random.default_rng(seed))
     optimizer = torch.optim.AdamW(model.parameters(), lr=phase.learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
     warmup = min(_WARMUP_STEPS, len(plan) // 4 + 1)
@@ -252,7 +256,7 @@ def _surroundings(plan: Sequence[Phase]) -> dict[str, object]:
 
 
 def _commit() -> str:
-    """Of the source that makes it, with a + where something in it is not committed; empty outside of git."""
+    """Names the commit of the source, with a + where something in it is not committed; empty outside of git."""
     where = Path(__file__).parent
     found = subprocess.run(
         ["git", "describe", "--always", "--abbrev=40", "--dirty=+"],
@@ -265,7 +269,7 @@ def _commit() -> str:
 
 
 def main() -> None:
-    """Command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, required=True, help="folder to write (the skill phase in its subfolder)")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the number of demonstrations")

@@ -27,7 +27,7 @@ class SamplingTensors:
 
 
 def sample_tokens(logits: Tensor, settings: SamplingTensors) -> tuple[Tensor, Tensor]:
-    """One token per row by inverse CDF.
+    """Returns one token per row by inverse CDF.
 
     Args:
         logits: [B, V] float32.

@@ -40,9 +40,9 @@ class WeightSync:
         self.ragen_channel = WeightChannel.join(Rendezvous(**meeting), first_rank + self.rank, host, self.device)
 
     def ragen_receive(self: Any, specs: list[TensorSpec]) -> None:
-        """As `ragen_load`, with the weights that the channel's sender sends."""
+        """Does as `ragen_load`, with the weights that the channel's sender sends."""
         self.ragen_load(self.ragen_channel.receive(specs))
 
     def ragen_load_file(self: Any, path: str) -> None:
-        """As `ragen_load`, from a safetensors file: tensors do not survive the way to another process."""
+        """Does as `ragen_load`, from a safetensors file: tensors do not survive the way to another process."""
         self.ragen_load(load_file(Path(path)).items())

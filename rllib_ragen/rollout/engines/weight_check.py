@@ -20,7 +20,7 @@ class WeightSpec:
 
     @classmethod
     def of(cls, model: nn.Module) -> WeightSpec:
-        """The spec of a transformers model; it may be on the meta device."""
+        """Returns the spec of a transformers model; it may be on the meta device."""
         first: dict[int, str] = {}
         twins = {}
         for name, parameter in model.named_parameters(remove_duplicate=False):

@@ -58,5 +58,5 @@ def module_files(checkpoint: Path, module_id: str) -> ModuleFiles:
 
 
 def is_checkpoint(folder: Path) -> bool:
-    """Whether a checkpoint was written here to its end."""
+    """Says whether a checkpoint was written here to its end."""
     return (folder / STATE_FILE).is_file()

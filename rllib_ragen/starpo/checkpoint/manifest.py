@@ -14,6 +14,7 @@ from rllib_ragen.starpo.checkpoint.files import check_files
 from rllib_ragen.starpo.checkpoint.layout import STATE_FILE
 
 _FORMAT = 2
+"""Number of the layout: to be raised when older versions could misread it."""
 _SEAL = "sha256"
 _SECTIONS = ("env", "multi_agent", "model", "rollout", "vllm", "credit", "learner", "diagnostics")
 """Sections of the config that a checkpoint holds; the others are about a run's length and its watching."""
@@ -28,7 +29,7 @@ def write_manifest(folder: Path, facts: Mapping[str, object]) -> None:
 
 
 def read_manifest(folder: Path) -> Tree:
-    """state.json of a checkpoint.
+    """Returns state.json of a checkpoint.
 
     Raises:
         ValueError: no (complete) checkpoint, one of another format, a file that lacks or is cut off.
@@ -50,7 +51,7 @@ def read_manifest(folder: Path) -> Tree:
 
 
 def config_differences(saved: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
-    """Keys that two configs (as JSON) set differently, with both values; where results go is not compared.
+    """Returns keys that two configs (as JSON) set differently, with both values; where results go is not compared.
 
     `learner.decay_iterations` is compared only where both say it: else it is the run's length.
     """

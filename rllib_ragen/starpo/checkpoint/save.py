@@ -113,7 +113,7 @@ def _write_module(
 
 
 def load_learner_state(folder: Path) -> Tree:
-    """The learner's state in a checkpoint, as `Learner.set_state` takes it.
+    """Returns the learner's state in a checkpoint, as `Learner.set_state` takes it.
 
     Raises:
         ValueError: no complete checkpoint, or a file that is not what was written; the sentence names it.
@@ -140,7 +140,7 @@ def load_learner_state(folder: Path) -> Tree:
 
 
 def read_ahead(folder: Path) -> list[Trajectory]:
-    """The trajectories of `save_checkpoint`'s `ahead`."""
+    """Returns the trajectories of `save_checkpoint`'s `ahead`."""
     path = folder / AHEAD_FILE
     if not path.is_file():
         return []
@@ -148,7 +148,7 @@ def read_ahead(folder: Path) -> list[Trajectory]:
 
 
 def write_model_folder(folder: Path, state: Mapping[str, WeightArray], source: Path, version: str = "") -> None:
-    """A plain transformers folder: `state` as safetensors, everything else but weights copied from `source`."""
+    """Writes a plain transformers folder: `state` as safetensors, all else but weights copied from `source`."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in source.iterdir():
         if path.is_file() and not path.name.endswith(_WEIGHT_SUFFIXES) and path.parent != folder:

@@ -10,7 +10,7 @@ from rllib_ragen.starpo.checks.combinations import check_config
 
 
 def build_config(*layers: Mapping[str, object]) -> RunConfig:
-    """The checked config of `layers`, nested mappings of which later ones win key by key.
+    """Returns the checked config of `layers`, nested mappings of which later ones win key by key.
 
     Raises:
         ConfigError: an unknown key, a value out of range, or keys that do not fit together.

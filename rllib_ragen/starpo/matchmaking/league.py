@@ -16,7 +16,7 @@ _WORTH = {"win": 1.0, "draw": 0.5, "loss": 0.0}
 
 
 def member_ids(size: int) -> list[str]:
-    """Policy ids of a league's places."""
+    """Returns policy ids of a league's places."""
     return [f"{_PREFIX}{place}" for place in range(size)]
 
 
@@ -32,12 +32,12 @@ class League:
     """Iteration, by place, after which the policy was copied there."""
 
     def opponent(self, run_seed: int, group: int, seat: int) -> str:
-        """Who sits at `seat` in all games of `group`: every member is as likely."""
+        """Says who sits at `seat` in all games of `group`: every member is as likely."""
         place = seed_of(Stream.LEAGUE_OPPONENT, run_seed, group, seat) % len(self.joined)
         return f"{_PREFIX}{place}"
 
     def place_to_take(self, section: MultiAgentSection, iteration: int, score: float | None) -> int | None:
-        """The place that the policy takes after `iteration`, or None.
+        """Returns the place that the policy takes after `iteration`, or None.
 
         Args:
             section: `league_win_rate` and `league_interval`.
@@ -56,7 +56,7 @@ class League:
         return f"{_PREFIX}{place}"
 
     def state(self) -> Tree:
-        """For a checkpoint."""
+        """Returns what a checkpoint needs."""
         return {"joined": list(self.joined)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -68,6 +68,6 @@ class League:
 
 
 def score_of(trajectories: Sequence[Trajectory]) -> float | None:
-    """Mean worth of games: 1 a win, ½ a draw, 0 a loss; None where no game tells its outcome."""
+    """Returns mean worth of games: 1 a win, ½ a draw, 0 a loss; None where no game tells its outcome."""
     worth = [_WORTH[trajectory.outcome] for trajectory in trajectories if trajectory.outcome in _WORTH]
     return sum(worth) / len(worth) if worth else None
