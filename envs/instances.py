@@ -32,7 +32,7 @@ def evaluated_numbers(name: str | None, settings: Mapping[str, Any], split: str,
 
 
 def _key_function(name: str | None, settings: Mapping[str, Any], split: Split) -> Callable[[int], str] | None:
-    """Returns number of an instance → its key; None where there are no keys, or one start as good as another."""
+    """Returns number of an instance → its key; None where there are none, or one start is as good as another."""
     if name is None:
         return None
     if name not in game_names() and not is_users_game(name):

@@ -147,6 +147,6 @@ def _with_invented_arms(task: BanditEnv, messages: list[Message], rng: np.random
 
 
 def _invented_name(rng: np.random.Generator) -> str:
-    """Syllables or letters: a model that can copy both can copy any name."""
+    """Joins syllables or letters: a model that can copy both can copy any name."""
     parts, fewest, most = (_SYLLABLES, 2, 4) if rng.random() < 0.5 else (_LETTERS, 4, 9)
     return "".join(rng.choice(parts, size=int(rng.integers(fewest, most + 1)))).capitalize()
