@@ -54,7 +54,7 @@ _EXPLAINED = {
 Record = dict[str, Any]
 
 
-def record(folders: Sequence[Path], explanations: Mapping[str, Any]) -> Record:
+def record(folders: Sequence[Path], explanations: Mapping[str, Any], commit: str) -> Record:
     """What is published of runs that differ in their seed only.
 
     Raises:
@@ -67,7 +67,7 @@ def record(folders: Sequence[Path], explanations: Mapping[str, Any]) -> Record:
     return {
         "env": configs[0].env.name,
         **inputs(configs[0]),
-        "commit": _commit(),
+        "commit": commit,
         "machine": {"processor": _processor(), "threads": configs[0].learner.torch_threads},
         "versions": json.loads((folders[0] / "versions.json").read_text()),
         "explanations": dict(explanations),
@@ -107,7 +107,8 @@ def differences(recorded: Record) -> list[str]:
         name for name in ("model_sha256", "test_instances", "test_instances_sha256") if recorded[name] != now[name]
     ]
     before, after = (_flat(tree["settings"]) for tree in (recorded, now))
-    changed += [key for key in sorted({*before, *after}) if before.get(key) != after.get(key)]
+    # A key that is new since then has a default that does what was done before.
+    changed += [key for key in sorted(before) if before[key] != after.get(key)]
     return changed
 
 
@@ -209,13 +210,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     recording = commands.add_parser("record", help="from run folders that differ in their seed")
     recording.add_argument("runs", nargs="+", type=Path)
     recording.add_argument("--explanations", type=Path, help="JSON of benchmarks/explanations.py")
+    recording.add_argument("--commit", help="of the code that ran (default: the checked-out one)")
     recording.add_argument("--out", type=Path, required=True)
     commands.add_parser("check", help="whether the recorded figures still hold")
     options = parser.parse_args(arguments)
     if options.command == "record":
         explanations = json.loads(options.explanations.read_text()) if options.explanations else {}
         try:
-            found = record(options.runs, explanations)
+            found = record(options.runs, explanations, options.commit or _commit())
         except ValueError as error:
             print(f"headline: {error}", file=sys.stderr)
             return 2
