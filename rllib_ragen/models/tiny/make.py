@@ -221,8 +221,10 @@ def make(out: Path, plan: Sequence[Phase], seed: int, workers: int, init: Path |
         tokenizer = train_tokenizer(texts, VOCAB_SIZE)
         model = build_model(tokenizer, seed)
     else:
-        tokenizer = PreTrainedTokenizerFast.from_pretrained(init, local_files_only=True)
-        model = LlamaForCausalLM.from_pretrained(init, dtype=torch.float32, use_safetensors=True, local_files_only=True)
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(init, local_files_only=True, trust_remote_code=False)
+        model = LlamaForCausalLM.from_pretrained(
+            init, dtype=torch.float32, use_safetensors=True, local_files_only=True, trust_remote_code=False
+        )
         made |= {
             name: value for name, value in json.loads((init / "made.json").read_text()).items() if name not in made
         }
