@@ -106,11 +106,19 @@ def words_phases(scale: float) -> tuple[Phase, ...]:
         ("countdown", 12_000, (), ()),
         ("countdown", 6_000, (), silent),
     ]
-    taught = tuple(
+    more: list[tuple[str, int, Settings, Settings]] = [
+        ("bandit", 5_000, (), ()),
+        ("bandit", 3_000, (), silent),
+        ("bandit", 1_000, contrary, ()),
+        ("countdown", 6_000, (), ()),
+        ("countdown", 2_000, (), silent),
+    ]
+    numbered = [
         Recipe(env, max(1, int(count * scale)), Lesson(), task, limits, _WORDS_NUMBER + number)
-        for number, (env, count, task, limits) in enumerate(kinds)
-    )
-    return (Phase("words", taught, 2e-3, 16),)
+        for number, (env, count, task, limits) in enumerate([*kinds, *more])
+    ]
+    taught, again = tuple(numbered[: len(kinds)]), tuple(numbered[len(kinds) :])
+    return Phase("words", taught, 2e-3, 16), Phase("names", again, 1.5e-3, 16)
 
 
 def recipes(scale: float) -> tuple[Recipe, ...]:
