@@ -113,12 +113,21 @@ def words_phases(scale: float) -> tuple[Phase, ...]:
         ("countdown", 6_000, (), ()),
         ("countdown", 2_000, (), silent),
     ]
-    numbered = [
-        Recipe(env, max(1, int(count * scale)), Lesson(), task, limits, _WORDS_NUMBER + number)
-        for number, (env, count, task, limits) in enumerate([*kinds, *more])
+    again: list[tuple[str, int, Settings, Settings]] = [
+        ("bandit", 9_000, (), ()),
+        ("bandit", 4_000, (), silent),
+        ("bandit", 1_000, contrary, ()),
+        ("countdown", 5_000, (), ()),
+        ("countdown", 1_000, (), silent),
     ]
-    taught, again = tuple(numbered[: len(kinds)]), tuple(numbered[len(kinds) :])
-    return Phase("words", taught, 2e-3, 16), Phase("names", again, 1.5e-3, 16)
+    planned, number = [], _WORDS_NUMBER
+    for name, rate, part in (("words", 2e-3, kinds), ("names", 1.5e-3, more), ("again", 1.5e-3, again)):
+        found = []
+        for env, count, task, limits in part:
+            found.append(Recipe(env, max(1, int(count * scale)), Lesson(), task, limits, number))
+            number += 1
+        planned.append(Phase(name, tuple(found), rate, 16))
+    return tuple(planned)
 
 
 def recipes(scale: float) -> tuple[Recipe, ...]:
