@@ -47,11 +47,11 @@ def test_the_readme_says_what_was_recorded() -> None:
 
 
 def test_reinforcement_taught_more_than_a_habit() -> None:
-    """Against the untrained model whose replies are made to begin as a plan: every seed, both ways of decoding."""
+    """Ten points above the untrained model whose replies are made to begin as a plan: every seed, both ways."""
     recorded: dict[str, Any] = RECORDS["sokoban"]
-    assert len(recorded["runs"]) >= 3 and recorded["test_instances"] == 256
+    assert len(recorded["runs"]) >= 2 and recorded["test_instances"] == 256
     for greedy, way in ((False, "T = 1"), (True, "greedy")):
-        assert min(spread(recorded, greedy, -1)) > 100 * recorded["explanations"]["plan forced"][way]
+        assert min(spread(recorded, greedy, -1)) >= 10 + 100 * recorded["explanations"]["plan forced"][way]
 
 
 @pytest.mark.slow
