@@ -32,7 +32,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "rollout/engines/sampling.py": ("rollout/test_sampling.py",),
     "rollout/specs.py": ("rollout/test_specs.py",),
 }
-"""By path below rllib_ragen/: test files below tests/, of modules whose tests do not have their name and folder."""
+"""Test files below tests/ by path below rllib_ragen/, of modules whose tests have neither their name nor folder."""
 
 
 def planned() -> dict[str, tuple[str, ...]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def needed(module: str, package: str, game: str) -> Any:
-    """The module, imported now.
+    """Returns the module, imported now.
 
     Raises:
         ValueError: the package is not installed; names the extra that holds it.
