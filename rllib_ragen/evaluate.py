@@ -10,6 +10,7 @@ from pathlib import Path
 from ragen_envs.splits import Split
 from rllib_ragen.config.command_line import make_parser, positive, read_layers, run_command
 from rllib_ragen.config.load import flatten, merge, preset
+from rllib_ragen.config.paths import enter_model
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.faults.exit_codes import NothingPlayed
 from rllib_ragen.faults.watchdog import Watchdog
@@ -62,13 +63,14 @@ def plan(options: argparse.Namespace) -> tuple[RunConfig, SavedState | None]:
         ConfigError: whatever is wrong, in one sentence.
     """
     given = merge(*read_layers(options))
-    path = Path(options.model)
+    model = enter_model(options.model)
+    path = Path(model)
     if (path / "config.yaml").is_file():
         folder = RunFolder.open(path)
         best = folder.best_checkpoint() if options.checkpoint == "best" else None
         return build_config(folder.config().model_dump(), given), best or folder.newest_checkpoint()
     name = str(flatten(given).get("env.name", RunConfig().env.name))
-    return build_config(preset(name), given, {"model": {"path": options.model}}), None
+    return build_config(preset(name), given, {"model": {"path": model}}), None
 
 
 def evaluate(config: RunConfig, saved: SavedState | None, split: str, num_instances: int) -> None:

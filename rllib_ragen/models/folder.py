@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rllib_ragen.config.schema import EMBEDDED_MODEL
+from rllib_ragen.config.paths import EMBEDDED_MODEL
 
 GAME_MODEL_LENGTH = 4_096
 """Tokens that the small model of a game takes; it is made when it is first needed (models.tiny.game_model)."""

@@ -17,11 +17,12 @@ from ragen_envs.registry import make_text_env
 from ragen_envs.reply import SEPARATOR, format_reply
 from ragen_envs.splits import Split
 from ragen_envs.text import TextEnv
-from rllib_ragen.config.command_line import make_parser, read_layers, run_command
+from rllib_ragen.config.command_line import make_parser, read_layers, run_command, whole_number
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten, merge, preset
+from rllib_ragen.config.paths import enter_model
 from rllib_ragen.config.printable import safe
-from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.config.schema import MAX_SEED, RunConfig
 from rllib_ragen.config.task_names import game_name
 from rllib_ragen.models.quiet_libraries import quieten
 from rllib_ragen.run.folder import RunFolder
@@ -85,7 +86,8 @@ def plan(options: argparse.Namespace) -> RunConfig:
         config = build_config(preset(name), given)
         _refuse_games(config)
         return config
-    path = Path(options.policy)
+    policy = enter_model(options.policy)
+    path = Path(policy)
     if (path / "config.yaml").is_file():
         folder = RunFolder.open(path)
         saved = folder.config()
@@ -95,7 +97,7 @@ def plan(options: argparse.Namespace) -> RunConfig:
         config = build_config(saved.model_dump(), style, given, {"model": {"path": str(model)}})
     else:
         name = str(flatten(given).get("env.name", RunConfig().env.name))
-        config = build_config(preset(name), given, {"model": {"path": options.policy}})
+        config = build_config(preset(name), given, {"model": {"path": policy}})
     _refuse_games(config)
     if config.rollout.engine == "vllm":
         raise ConfigError("rollout.engine=vllm: a model plays here with the hf engine; allowed: auto, hf")
@@ -179,9 +181,7 @@ def _policy(config: RunConfig, options: argparse.Namespace) -> Policy:
 
 
 def _natural(text: str) -> int:
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"must be an integer ≥ 0, got {text!r}")
-    return int(text)
+    return whole_number(text, 0, MAX_SEED)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,12 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rllib_ragen.config.command_line import make_parser, read_layers, run_command
+from rllib_ragen.config.command_line import make_parser, path_option, read_layers, run_command
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten, merge, parse_config, preset, read_yaml, save_config
+from rllib_ragen.config.printable import command, word
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name, task_name
 from rllib_ragen.faults.exit_codes import ExitCode, exit_code_of, sentence_of
@@ -64,7 +64,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "Trains an LLM agent by reinforcement on a text environment. "
         "An environment's own settings (tune_configs/) come before the defaults in brackets.",
     )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML with the same keys, instead of the preset")
+    parser.add_argument(
+        "--config", type=path_option, metavar="FILE", help="YAML with the same keys, instead of the preset"
+    )
     parser.add_argument(
         "--algorithm",
         metavar="WORD",
@@ -73,7 +75,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--self-play", action="store_true", help="one policy at all seats of a game: multi_agent.mode=self_play"
     )
-    parser.add_argument("--resume", type=Path, metavar="DIR", help="run folder to go on from, at its newest checkpoint")
+    parser.add_argument(
+        "--resume", type=path_option, metavar="DIR", help="run folder to go on from, at its newest checkpoint"
+    )
     return parser.parse_args(arguments)
 
 
@@ -230,21 +234,21 @@ def tell_results(job: Job, training: Training, reason: str, display: Display, ta
     display.say(f"checkpoint     {job.folder.newest_checkpoint().path}")
     if best := job.folder.best_checkpoint():
         display.say(f"best           {best.path}  (on validation)")
-    display.say(f"curves         tensorboard --logdir {path / 'tensorboard'}")
-    display.say(f"report         python -m rllib_ragen.report {path}")
-    display.say(f"evaluate       python -m rllib_ragen.evaluate {path} --split test")
+    display.say(f"curves         tensorboard --logdir {word(path / 'tensorboard')}")
+    display.say(f"report         {command('report', path)}")
+    display.say(f"evaluate       {command('evaluate', path, '--split', 'test')}")
     if training.iteration >= job.config.iterations:
         more = f" --iterations {2 * job.config.iterations}"
     else:
         more = "" if job.config.time_limit_s is None else f" --time-limit {2 * job.config.time_limit_s:g}"
-    display.say(f"train longer   python -m rllib_ragen.run --resume {path}{more}")
+    display.say(f"train longer   {command('run', '--resume', path)}{more}")
 
 
 def how_to_go_on(folder: RunFolder) -> str:
     """The resume command, or that there is nothing to resume."""
     if not folder.checkpoints():
         return f"There is no checkpoint in {folder.path} yet: start again."
-    return f"To go on: python -m rllib_ragen.run --resume {folder.path}"
+    return f"To go on: {command('run', '--resume', folder.path)}"
 
 
 if __name__ == "__main__":

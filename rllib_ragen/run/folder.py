@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import read_yaml, save_config
+from rllib_ragen.config.paths import enter_path
+from rllib_ragen.config.printable import word
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.starpo.checkpoint.files import link_folder, write_whole
 from rllib_ragen.starpo.checkpoint.versions import installed_versions
@@ -31,7 +33,7 @@ class RunFolder:
     """`results/<run>/` and what lies in it."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path = enter_path(path)
 
     @classmethod
     def create(cls, config: RunConfig, name: str) -> RunFolder:
@@ -40,11 +42,11 @@ class RunFolder:
         Raises:
             ConfigError: there is one of that name already.
         """
-        path = config.results_dir / name
+        path = enter_path(config.results_dir) / name
         try:
             path.mkdir(parents=True)
         except FileExistsError:
-            raise ConfigError(f"name: {path} exists already; give another --name, or --resume {path}") from None
+            raise ConfigError(f"name: {path} exists already; give another --name, or --resume {word(path)}") from None
         save_config(config, path / "config.yaml")
         (path / "versions.json").write_text(json.dumps(installed_versions(), indent=2) + "\n")
         return cls(path)

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.paths import enter_path
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name
 from rllib_ragen.models.folder import check_model_folder
@@ -65,7 +66,8 @@ def check_writable(folder: Path) -> None:
     Raises:
         ConfigError: that is not possible, or what is written would go with the working directory of a Ray job.
     """
-    if _SET_IN_RAY_JOBS in os.environ and not folder.is_absolute():
+    folder = enter_path(folder)
+    if _SET_IN_RAY_JOBS in os.environ and folder.is_relative_to(Path.cwd()):
         raise ConfigError(
             f"results_dir: {str(folder)!r} would be deleted with the working directory of this Ray job;"
             " give --results-dir an absolute path that all nodes share"

@@ -121,7 +121,7 @@ def measures(found: Sequence[Evaluation]) -> dict[str, float]:
 
 def load_spec(sweep: Path) -> SweepSpec:
     """The sweep that was saved in its folder. Raises ConfigError if this version cannot read it."""
-    return read_sweep(read_yaml(sweep / SPEC_FILE))
+    return read_sweep(read_yaml(sweep / SPEC_FILE), sweep)
 
 
 def resources_of(config: RunConfig) -> PlacementGroupFactory:

@@ -12,6 +12,7 @@ from typing import Any
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, MedianStoppingRule
 
+from rllib_ragen.config.printable import command
 from rllib_ragen.run.start_ray import start_ray
 from rllib_ragen.sweep.console import SweepLines
 from rllib_ragen.sweep.population import population_options, population_scheduler, population_space
@@ -46,7 +47,7 @@ def tune_sweep(spec: SweepSpec, folder: Path, *, resume: bool) -> int:
         tuner(spec, folder, resume).fit()
     except SystemExit:
         # Ray makes one of SIGTERM, which `ray job stop` sends.
-        print(f"Stopped. To go on: python -m rllib_ragen.sweep --resume {folder}", flush=True)
+        print(f"Stopped. To go on: {command('sweep', '--resume', folder)}", flush=True)
         raise
     best = study.best()
     write_report(spec, study, folder)
@@ -55,7 +56,7 @@ def tune_sweep(spec: SweepSpec, folder: Path, *, resume: bool) -> int:
         return NO_SUCCESS
     print(f"\n{SweepTable(study, spec).text()}\n")
     print(f"report        {folder / 'report.html'}, trials.csv")
-    print(f"best config   {folder / 'best.yaml'}  (python -m rllib_ragen.run --config {folder / 'best.yaml'})")
+    print(f"best config   {folder / 'best.yaml'}  ({command('run', '--config', folder / 'best.yaml')})")
     return 0
 
 

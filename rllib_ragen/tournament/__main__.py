@@ -18,10 +18,11 @@ from ragen_envs.games.env import TextGameEnv
 from ragen_envs.games.limits import GameLimits
 from ragen_envs.games.players import PLAYERS
 from ragen_envs.games.registry import game_names, make_game
-from rllib_ragen.config.command_line import make_parser, positive, read_layers, run_command
+from rllib_ragen.config.command_line import make_parser, path_option, positive, read_layers, run_command
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten, merge, preset
-from rllib_ragen.config.schema import EMBEDDED_MODEL, RunConfig
+from rllib_ragen.config.paths import EMBEDDED_MODEL
+from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name
 from rllib_ragen.models.folder import check_model_folder
 from rllib_ragen.models.quiet_libraries import quieten
@@ -105,7 +106,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add(
         "--out",
         metavar="FILE",
-        type=Path,
+        type=path_option,
         default=Path("tournament.json"),
         help="where the JSON goes [tournament.json]",
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import read_yaml
-from rllib_ragen.config.schema import EMBEDDED_MODEL
+from rllib_ragen.config.paths import EMBEDDED_MODEL, enter_model
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.run.folder import RunFolder
 from rllib_ragen.starpo.checkpoint.manifest import STATE_FILE, read_manifest
@@ -36,6 +36,7 @@ def find_models(given: Sequence[str]) -> list[ModelSource]:
     Raises:
         ConfigError: see `find_model`, or the same model twice.
     """
+    given = [enter_model(one) for one in given]
     found = [find_model(one) for one in given]
     for index, one in enumerate(found):
         if any((other.folder, other.adapter) == (one.folder, one.adapter) for other in found[:index]):

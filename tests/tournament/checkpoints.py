@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from safetensors import safe_open
 
-from rllib_ragen.config.schema import EMBEDDED_MODEL
+from rllib_ragen.config.paths import EMBEDDED_MODEL
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.models.llm_module import LLM
 from rllib_ragen.models.weight_arrays import to_array
