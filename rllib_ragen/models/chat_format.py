@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import TemplateError
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
+
+from rllib_ragen.models.load import first_line, load_tokenizer
 
 _MARK = "RAGENSTANDIN"
 _THINK = "<think>"
@@ -77,10 +79,7 @@ class ChatFormat:
         folder = Path(path)
         if not folder.is_dir():
             raise ValueError(f"model folder {str(path)!r} does not exist")
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-        except (OSError, ValueError, KeyError) as error:
-            raise ValueError(f"model folder {str(path)!r} has no usable tokenizer: {_first_line(error)}") from None
+        tokenizer = load_tokenizer(folder)
         stops = _generation_stops(folder / "generation_config.json")
         return cls(tokenizer, reply_prefix=reply_prefix, extra_stop_ids=stops, template_kwargs=template_kwargs)
 
@@ -132,7 +131,7 @@ class ChatFormat:
                 messages, tokenize=False, add_generation_prompt=True, **self._kwargs
             )
         except TemplateError as error:
-            raise ValueError(f"the chat template refuses the conversation: {_first_line(error)}") from None
+            raise ValueError(f"the chat template refuses the conversation: {first_line(error)}") from None
         assert isinstance(text, str)
         return text
 
@@ -180,7 +179,3 @@ def _generation_stops(path: Path) -> list[int]:
         return []
     eos = json.loads(path.read_text()).get("eos_token_id")
     return [int(token) for token in (eos if isinstance(eos, list) else [eos]) if token is not None]
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0]

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable
 
 import torch
-from transformers import AutoModelForCausalLM
 
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.models.folder import model_folder
+from rllib_ragen.models.load import load_model
 from rllib_ragen.rollout.collect import turn_seed
 from rllib_ragen.rollout.context import Context
 from rllib_ragen.rollout.engines.base import EngineFailure
@@ -34,13 +34,7 @@ class Policy:
         """
         torch.set_num_threads(config.learner.torch_threads or torch.get_num_threads())
         folder = model_folder(config.model.path)
-        model = AutoModelForCausalLM.from_pretrained(
-            folder,
-            dtype=getattr(torch, config.model.dtype),
-            use_safetensors=True,
-            local_files_only=True,
-            trust_remote_code=False,
-        )
+        model = load_model(folder, getattr(torch, config.model.dtype))
         self._rollout = config.rollout
         self._greedy, self._seed, self._show = greedy, instance, show
         self._chat = ChatFormat.from_folder(folder)

@@ -173,8 +173,10 @@ def make(out: Path, scale: float, guess_rate: float, seed: int, workers: int, in
         tokenizer = train_tokenizer(texts, VOCAB_SIZE)
         model = build_model(tokenizer, seed)
     else:
-        tokenizer = PreTrainedTokenizerFast.from_pretrained(init, local_files_only=True)
-        model = LlamaForCausalLM.from_pretrained(init, dtype=torch.float32, use_safetensors=True, local_files_only=True)
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(init, local_files_only=True, trust_remote_code=False)
+        model = LlamaForCausalLM.from_pretrained(
+            init, dtype=torch.float32, use_safetensors=True, local_files_only=True, trust_remote_code=False
+        )
     for index, phase in enumerate((skill, habit)):
         if phase is skill and init is not None:
             continue

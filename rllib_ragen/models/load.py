@@ -1,0 +1,83 @@
+"""The only way from a model folder into memory: transformers' files and safetensors, never the folder's own code.
+
+Where `trust_remote_code` is left out, transformers asks on the terminal whether the folder's code may run.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+
+def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
+    """The tokenizer in a model folder.
+
+    Raises:
+        ValueError: there is no usable one; one sentence.
+    """
+    try:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            str(folder), local_files_only=True, trust_remote_code=False
+        )
+    except Exception as error:
+        # The Rust library raises plain Exceptions, and transformers whatever a wrong type brings about.
+        raise ValueError(f"model folder {str(folder)!r} has no usable tokenizer: {first_line(error)}") from error
+    return tokenizer
+
+
+def load_config(folder: str | Path) -> Any:
+    """The model's config, with what its architecture fills in.
+
+    Raises:
+        ValueError: there is no usable one; one sentence.
+    """
+    try:
+        return AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+    except Exception as error:
+        raise ValueError(f"model folder {str(folder)!r} has no usable config.json: {first_line(error)}") from error
+
+
+def load_model(folder: str | Path, dtype: torch.dtype, attention: str | None = None) -> PreTrainedModel:
+    """A causal LM with its weights from safetensors, on the CPU.
+
+    Args:
+        folder: of the model.
+        dtype: of its weights here.
+        attention: transformers' `attn_implementation`; None: its choice.
+    """
+    model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+        str(folder),
+        dtype=dtype,
+        attn_implementation=attention,
+        use_safetensors=True,
+        local_files_only=True,
+        trust_remote_code=False,
+    )
+    return model
+
+
+def empty_model(config: Any) -> PreTrainedModel:
+    """The model of `load_config`'s result without weights: only their names and shapes (meta device)."""
+    with torch.device("meta"):
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+    return model
+
+
+def add_adapter(model: PreTrainedModel, folder: str | Path) -> PreTrainedModel:
+    """`model` with the adapters in a peft folder merged into its weights."""
+    from peft import PeftModel
+
+    adapted = PeftModel.from_pretrained(
+        model, str(folder), local_files_only=True, use_safetensors=True, trust_remote_code=False
+    )
+    merged: PreTrainedModel = adapted.merge_and_unload()
+    return merged
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
