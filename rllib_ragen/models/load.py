@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging as transformers_logging
 
 
 def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
@@ -64,6 +65,38 @@ def empty_model(config: Any) -> PreTrainedModel:
     with torch.device("meta"):
         model: PreTrainedModel = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
     return model
+
+
+def weightless_model(folder: str | Path, attention: str | None = None) -> tuple[PreTrainedModel, dict[str, set[str]]]:
+    """What `load_model` would make, without reading any weight → (it, on the meta device; what did not fit).
+
+    What did not fit: `missing_keys` of the model, `unexpected_keys` of the files, `mismatched_keys` of other shapes.
+
+    Raises:
+        ValueError: transformers cannot load it; one sentence.
+    """
+    level, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    # What does not fit is told by whoever asks, in a sentence and not in a table.
+    transformers_logging.set_verbosity(transformers_logging.CRITICAL)
+    transformers_logging.disable_progress_bar()
+    try:
+        model, found = AutoModelForCausalLM.from_pretrained(
+            str(folder),
+            device_map="meta",
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            attn_implementation=attention,
+            use_safetensors=True,
+            local_files_only=True,
+            trust_remote_code=False,
+        )
+    except Exception as error:
+        raise ValueError(f"model folder {str(folder)!r} holds no causal LM: {first_line(error)}") from error
+    finally:
+        transformers_logging.set_verbosity(level)
+        if bars:
+            transformers_logging.enable_progress_bar()
+    return model, {name: {one if isinstance(one, str) else one[0] for one in keys} for name, keys in found.items()}
 
 
 def add_adapter(model: PreTrainedModel, folder: str | Path) -> PreTrainedModel:

@@ -37,7 +37,9 @@ class Policy:
         model = load_model(folder, getattr(torch, config.model.dtype))
         self._rollout = config.rollout
         self._greedy, self._seed, self._show = greedy, instance, show
-        self._chat = ChatFormat.from_folder(folder)
+        self._chat = ChatFormat.from_folder(
+            folder, reply_prefix=config.env.reply_prefix, template_kwargs=config.model.template_kwargs
+        )
         self._context = Context(self._chat)
         self._engine = HFEngine(model, max_context=config.rollout.max_context_tokens, max_rows=1)
         self._turn = 0

@@ -20,16 +20,19 @@ from ragen_envs.spaces import AnyText
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten
 from rllib_ragen.config.messages import sentence
+from rllib_ragen.config.paths import enter_model
 from rllib_ragen.config.policy_plan import PolicyPlan
 from rllib_ragen.config.schema import CreditSection, DiagnosticsSection, EnvSection, LearnerSection, RunConfig, Section
 from rllib_ragen.config.task_names import game_name, task_ids, task_name
 from rllib_ragen.credit.registry import make_estimator
+from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.models.folder import check_model_folder, model_folder
 from rllib_ragen.models.lora_settings import LoraSettings, lora_settings
 from rllib_ragen.models.tiny.run_model import ensure_run_model, run_model_folder
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
 from rllib_ragen.starpo.checks.combinations import check_config
 from rllib_ragen.starpo.checks.lora import check_lora
+from rllib_ragen.starpo.checks.model import check_model_and_chat
 from rllib_ragen.starpo.checks.policies import check_policies
 from rllib_ragen.starpo.env_registry import is_registered, register_text_envs
 from rllib_ragen.starpo.matchmaking.games import policies_of
@@ -39,6 +42,7 @@ from rllib_ragen.starpo.weight_broadcast import Broadcast
 _RENAMED = {("model", "path"): "model_path", ("rollout", "timeout_s"): "sample_timeout_s"}
 _RENAMED |= {("diagnostics", key): f"diagnostics_{key}" for key in ("interval", "num_prompts")}
 _RENAMED[("multi_agent", "mode")] = "play_mode"
+_REPLY_PREFIX = "reply_prefix"
 _FLAT = ("multi_agent", "model", "rollout", "vllm", "credit", "learner", "diagnostics", "fault")
 _SECTIONS: dict[str, type[Section]] = {
     name: field.annotation
@@ -48,6 +52,7 @@ _SECTIONS: dict[str, type[Section]] = {
 ATTRIBUTES: dict[str, tuple[str, str]] = {
     _RENAMED.get((section, key), key): (section, key) for section, cls in _SECTIONS.items() for key in cls.model_fields
 }
+ATTRIBUTES[_REPLY_PREFIX] = ("env", _REPLY_PREFIX)
 """Flat attribute of a StarPOConfig → (section, key) of the RunConfig that means the same."""
 _TUNE_KEYS = {"__trial_info__", "__stdout_file__", "__stderr_file__", "multiagent", "class", "_enable_new_api_stack"}
 _OLD_STACK_KEYS = {"model", "optimizer", "replay_buffer_config"}
@@ -163,6 +168,7 @@ class StarPOConfig(FluentSetters):
         config = cls()
         env = run.env.model_dump()
         name, task = env.pop("name"), env.pop("task")
+        del env[_REPLY_PREFIX]
         if game_name(name) or name in (*task_ids(), *task_ids().values()):
             config.environment(name, env_config={"task": task, "limits": env})
         else:
@@ -181,10 +187,9 @@ class StarPOConfig(FluentSetters):
         Raises:
             ConfigError: a value out of range, or an unknown key of `env_config`.
         """
-        tree: dict[str, Any] = {section: {} for section in _SECTIONS}
+        tree: dict[str, Any] = {section: {} for section in _SECTIONS} | {"env": self._env_tree()}
         for attribute, (section, key) in ATTRIBUTES.items():
             tree[section][key] = getattr(self, attribute)
-        tree["env"] = self._env_tree()
         try:
             return RunConfig.model_validate({**tree, "seed": self.seed})
         except ValidationError as error:
@@ -267,6 +272,16 @@ class StarPOConfig(FluentSetters):
         """Torch threads of a process: what was asked for, else 1 in an actor and one per core in the driver."""
         return int(self.torch_threads or (1 if actor else len(os.sched_getaffinity(0))))
 
+    def chat_format(self) -> ChatFormat:
+        """How the model is talked to.
+
+        Raises:
+            ValueError: the folder has no usable tokenizer or chat template.
+        """
+        return ChatFormat.from_folder(
+            self.model_folder, reply_prefix=self.reply_prefix, template_kwargs=self.template_kwargs
+        )
+
     def engine_choice(self) -> EngineChoice:
         """Which engine generates, and why.
 
@@ -278,7 +293,7 @@ class StarPOConfig(FluentSetters):
             num_policies=len(self.policies),
             num_env_runners=self.num_env_runners,
             # The small model of a game may have to be made yet; it is served as the embedded one is.
-            model_path=self.model_folder if self.model_folder.is_dir() else model_folder(self.model_path),
+            model_path=self.model_folder if self.model_folder.is_dir() else model_folder(enter_model(self.model_path)),
             on_gpu=self.num_gpus_per_env_runner > 0,
         )
 
@@ -309,7 +324,15 @@ class StarPOConfig(FluentSetters):
         if self.lr_schedule != "constant" and self.decay_iterations is None:
             raise ConfigError(f"learner.decay_iterations: must be an integer ≥ 1 with lr_schedule={self.lr_schedule}")
         in_game = self.game() is not None
-        check_lora(run.learner, check_model_folder(self.model_path, self.max_context_tokens, in_game=in_game))
+        folder = check_model_folder(run.model.path, self.max_context_tokens, in_game=in_game)
+        check_lora(run.learner, folder)
+        check_model_and_chat(
+            folder,
+            run.model,
+            max_context_tokens=self.max_context_tokens,
+            reply_prefix=self.reply_prefix,
+            think=None if self._text_env_name() is None else run.env.think,
+        )
         self.engine_choice()
         if self.weight_transfer == "broadcast" and len(self.policies) > 1:
             raise ConfigError(

@@ -6,18 +6,29 @@ from typing import Any, Self
 
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
 
+from rllib_ragen.config.paths import enter_model
+
 
 class FluentSetters(AlgorithmConfig):
     """Settings are plain attributes; `RunConfig` says what they may be, when the config is validated."""
 
-    def llm(self, *, model: str = NotProvided, dtype: str = NotProvided) -> Self:
+    def llm(
+        self,
+        *,
+        model: str = NotProvided,
+        dtype: str = NotProvided,
+        template_kwargs: dict[str, Any] = NotProvided,
+        reply_prefix: str = NotProvided,
+    ) -> Self:
         """The policy.
 
         Args:
             model: `tiny` (embedded) or a folder with a transformers model and its tokenizer.
             dtype: float32 or bfloat16, of the sampler's weights and of activations; learners keep float32 weights.
+            template_kwargs: variables of the chat template, as {"enable_thinking": False}; plain JSON values.
+            reply_prefix: text that every reply is made to begin with, as `<think>`; it is not trained.
         """
-        return self._set(model_path=model, dtype=dtype)
+        return self._set(model_path=model, dtype=dtype, template_kwargs=template_kwargs, reply_prefix=reply_prefix)
 
     def games(
         self,
@@ -294,5 +305,6 @@ class FluentSetters(AlgorithmConfig):
     def _set(self, **given: Any) -> Self:
         for name, value in given.items():
             if value is not NotProvided:
-                setattr(self, name, value)
+                # A relative path is from where it is said; actors and trials are elsewhere.
+                setattr(self, name, enter_model(value) if name == "model_path" and isinstance(value, str) else value)
         return self

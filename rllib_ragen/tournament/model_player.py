@@ -48,9 +48,12 @@ class ModelPlayer(TablePlayer):
         model = load_model(source.folder, torch.float32)
         if source.adapter is not None:
             model = add_adapter(model, source.adapter)
+        chat = ChatFormat.from_folder(
+            source.folder, reply_prefix=source.reply_prefix, template_kwargs=source.template_kwargs
+        )
         module: torch.nn.Module = model
         module.to("cuda" if torch.cuda.is_available() else "cpu")
-        return cls(source.name, model, ChatFormat.from_folder(source.folder), limits)
+        return cls(source.name, model, chat, limits)
 
     def ask(self, question: Question) -> None:
         place, context = question.place, self._contexts.get(question.place)

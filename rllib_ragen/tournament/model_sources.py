@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,9 @@ class ModelSource:
     """A peft folder on top of it."""
     config: dict[str, Any] | None = None
     """Of the run that it comes from."""
+    reply_prefix: str = ""
+    template_kwargs: dict[str, Any] = field(default_factory=dict)
+    """As the keys of a run's config of these names."""
 
 
 def find_models(given: Sequence[str]) -> list[ModelSource]:
