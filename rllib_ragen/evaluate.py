@@ -83,10 +83,9 @@ def evaluate(config: RunConfig, saved: SavedState | None, split: str, num_instan
     baselines = find_baselines(config)
     start_ray(config)
     from rllib_ragen.run.log import measured
-    from rllib_ragen.run.loop import load
-    from rllib_ragen.starpo.config import StarPOConfig
+    from rllib_ragen.run.loop import build, load
 
-    algo = StarPOConfig.from_run_config(config).build_algo()
+    algo = build(config)
     try:
         if saved:
             load(algo, saved)

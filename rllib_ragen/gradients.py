@@ -78,14 +78,14 @@ def measure(config: RunConfig, saved: SavedState, num_buckets: int, out: Path) -
     """
     start_ray(config)
     from rllib_ragen.diagnostics.gradient_buckets import gradient_table
-    from rllib_ragen.starpo.config import StarPOConfig
+    from rllib_ragen.run.loop import build, load
 
     kl_coeff = config.learner.kl_coeff
     # Without a coefficient the reference would not be there to measure the KL term against.
     config.learner.kl_coeff = kl_coeff or 1.0
-    algo = StarPOConfig.from_run_config(config).build_algo()
+    algo = build(config)
     try:
-        algo.load_checkpoint(str(saved.path))
+        load(algo, saved)
         found = algo.gradients(num_buckets)
     finally:
         algo.stop()

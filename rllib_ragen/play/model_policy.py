@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 
 from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.faults.exit_codes import NothingPlayed
 from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.models.load import load_model
@@ -68,8 +69,7 @@ class Policy:
         self._engine.add(_KEY, self._context.token_ids, self._sampling(room))
         ((_, result),) = self._engine.poll()
         if isinstance(result, EngineFailure):
-            print(f"the engine failed: {result.error}")
-            return None
+            raise NothingPlayed(f"the engine failed: {result.error}")
         self._turn += 1
         raw = self._chat.tokenizer.decode(result.token_ids, skip_special_tokens=False)
         cut = "" if result.finished else " (cut off)"

@@ -14,7 +14,7 @@ from rllib_ragen.config.load import read_yaml
 from rllib_ragen.config.paths import enter_path
 from rllib_ragen.config.printable import word
 from rllib_ragen.run.preflight import check_writable, preflight
-from rllib_ragen.sweep.spec import SweepSpec, read_sweep, save_sweep
+from rllib_ragen.sweep.spec import CHECKED_COMBINATIONS, SweepSpec, read_sweep, save_sweep, told
 from rllib_ragen.sweep.trial import SPEC_FILE, load_spec
 
 
@@ -68,13 +68,34 @@ def plan(options: argparse.Namespace) -> tuple[SweepSpec, Path]:
     if find_spec("matplotlib") is None or find_spec("jinja2") is None:
         raise ConfigError("a sweep's report needs matplotlib and jinja2 (pip install 'rllib_ragen[report]')")
     check_writable(options.results_dir)
-    preflight(spec.first_config(), writes=False)
+    check_models(spec)
     folder = enter_path(options.results_dir) / spec.name
     if folder.exists():
         raise ConfigError(f"name: {folder} exists already; give another --name, or --resume {word(folder)}")
     folder.mkdir(parents=True)
     save_sweep(spec, folder / SPEC_FILE)
     return spec, folder
+
+
+def check_models(spec: SweepSpec) -> None:
+    """Preflight of every kind of run in the sweep: once for each model and what is asked of it.
+
+    Raises:
+        ConfigError: with the values of the first that cannot be.
+    """
+    seen: set[str] = set()
+    for values in spec.combinations()[:CHECKED_COMBINATIONS]:
+        config = spec.config(values, spec.seeds[0])
+        asked = config.model_dump_json(include={"env", "model", "rollout", "learner"})
+        if asked in seen:
+            continue
+        seen.add(asked)
+        try:
+            preflight(config, writes=False)
+        except ConfigError as error:
+            raise ConfigError(
+                f"with {told(values)}: {error}" if config != spec.first_config() else str(error)
+            ) from None
 
 
 def plan_resume(options: argparse.Namespace) -> tuple[SweepSpec, Path]:
@@ -86,7 +107,9 @@ def plan_resume(options: argparse.Namespace) -> tuple[SweepSpec, Path]:
     folder = options.resume
     if not (folder / SPEC_FILE).is_file():
         raise ConfigError(f"{folder} is no sweep folder: it has no {SPEC_FILE}")
-    return load_spec(folder), folder
+    spec = load_spec(folder)
+    check_models(spec)
+    return spec, folder
 
 
 if __name__ == "__main__":

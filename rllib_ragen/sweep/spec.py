@@ -38,7 +38,8 @@ SMOKE: Tree = {
     "eval": {"interval": 1, "num_instances": 8, "num_test_instances": 0},
 }
 """Laid over the base config by --smoke: whether it runs, not what it finds."""
-_CHECKED_COMBINATIONS = 256
+CHECKED_COMBINATIONS = 256
+"""Configurations of the space that are checked before a sweep starts."""
 _EXCHANGEABLE = ("learner.", "credit.", "rollout.")
 _FIXED = (
     *("credit.estimator", "learner.lora_rank", "learner.lora_alpha", "learner.lora_targets", "learner.num_learners"),
@@ -139,11 +140,11 @@ def read_sweep(tree: Mapping[str, Any], folder: Path | None = None, *, smoke: bo
     _check_search(spec)
     if spec.is_population:
         check_population(spec)
-    for values in spec.combinations()[:_CHECKED_COMBINATIONS]:
+    for values in spec.combinations()[:CHECKED_COMBINATIONS]:
         try:
             config = spec.config(values, spec.seeds[0])
         except ConfigError as error:
-            raise ConfigError(f"with {_told(values)}: {error}") from None
+            raise ConfigError(f"with {told(values)}: {error}") from None
         if config.eval.interval == 0:
             raise ConfigError("eval.interval=0: a sweep compares validations; allowed: ≥ 1")
     return spec
@@ -236,5 +237,6 @@ def check_population(spec: SweepSpec) -> None:
         )
 
 
-def _told(values: Mapping[str, Any]) -> str:
+def told(values: Mapping[str, Any]) -> str:
+    """`learner.lr=0.001, credit.estimator=grpo`."""
     return ", ".join(f"{name}={value}" for name, value in values.items())

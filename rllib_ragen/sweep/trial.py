@@ -29,15 +29,14 @@ def run_folder_of(sweep: Path, number: int, seed: int) -> Path:
     return sweep / "runs" / f"trial_{number:04}_seed{seed}"
 
 
-def play_trial(assignment: dict[str, Any]) -> None:
-    """The Tune trainable. `assignment` is StudySearch.suggest's: {sweep, number, seed, values}.
+def play_trial(assignment: dict[str, Any], sweep: Path) -> None:
+    """The Tune trainable. `assignment` is StudySearch.suggest's: {number, seed, values}.
 
     Reports after every validation: the objectives, `iteration`, and at the end `finished` and `stopped`. A run that is
     finished already, of which Tune has lost track, only reports.
     """
     from ray import tune
 
-    sweep = Path(assignment["sweep"])
     path = run_folder_of(sweep, assignment["number"], assignment["seed"])
 
     def report(found: Sequence[Evaluation]) -> None:

@@ -22,7 +22,7 @@ def test_every_key_of_the_run_config_has_a_fluent_setter_and_every_setter_a_key(
     )
     own = {name for method in setters for name in inspect.signature(method).parameters} - {"self"}
     elsewhere = {
-        *("model_path", "dtype"),  # .llm()
+        *("model_path", "dtype", "template_kwargs", "reply_prefix"),  # .llm()
         *("num_env_runners", "num_gpus_per_env_runner", "sample_timeout_s"),  # .env_runners()
         *("num_learners", "num_gpus_per_learner"),  # .learners()
     }
@@ -103,7 +103,7 @@ def test_unknown_arguments_and_keys_are_refused() -> None:
             r"credit\.overlong_cache=9 is more than a reply may have \(rollout\.max_reply_tokens=8\)",
         ),
         ({"sharding": "fsdp"}, r"learner\.sharding: must be one of ddp, fsdp2"),
-        ({"tis_cap": 0}, r"learner\.tis_cap: must be a number > 0, or null"),
+        ({"tis_cap": 0}, r"learner\.tis_cap: must be a number > 0 and ≤ 1e\+06, or null"),
     ],
 )
 def test_nonsense_in_training_is_refused(model: Path, settings: dict[str, Any], message: str) -> None:

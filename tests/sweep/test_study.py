@@ -32,7 +32,7 @@ def row(success: float, **more: Any) -> dict[str, Any]:
 
 def test_seeds_of_a_configuration_are_one_trial_with_mean_and_spread(tmp_path: Path) -> None:
     spec = make_spec()
-    study = SweepStudy(spec, tmp_path / "study.db")
+    study = SweepStudy(spec, tmp_path)
     number = study.ask().number
     study.tell(number, 5, result_of(row(0.4), spec))
     assert not study.finished()
@@ -47,7 +47,7 @@ def test_seeds_of_a_configuration_are_one_trial_with_mean_and_spread(tmp_path: P
 
 def test_a_failed_run_fails_its_configuration_and_says_why(tmp_path: Path) -> None:
     spec = make_spec()
-    study = SweepStudy(spec, tmp_path / "study.db")
+    study = SweepStudy(spec, tmp_path)
     number = study.ask().number
     study.tell(number, 5, result_of(row(0.4), spec))
     study.tell(number, 6, result_of({}, spec, error="crashed"))
@@ -100,15 +100,15 @@ def test_early_stops_are_in_the_trials_record(tmp_path: Path) -> None:
 
 
 def test_a_study_of_another_space_is_refused(tmp_path: Path) -> None:
-    SweepStudy(make_spec(), tmp_path / "study.db")
+    SweepStudy(make_spec(), tmp_path)
     other = make_spec(space={"learner.lr": {"choice": [1.0]}})
     with pytest.raises(ConfigError, match="has another space"):
-        SweepStudy(other, tmp_path / "study.db")
+        SweepStudy(other, tmp_path)
 
 
 def test_the_table_has_the_best_first_and_csv_has_exact_numbers(tmp_path: Path) -> None:
     spec = make_spec(objectives=["reply_tokens"], seeds=[0])
-    study = SweepStudy(spec, tmp_path / "study.db")
+    study = SweepStudy(spec, tmp_path)
     for tokens in (20.123456, 10.5, 30.0):
         study.tell(study.ask().number, 0, result_of({"reply_tokens": tokens}, spec))
     table = SweepTable(study, spec)
@@ -120,7 +120,7 @@ def test_the_table_has_the_best_first_and_csv_has_exact_numbers(tmp_path: Path) 
 
 def test_two_objectives_leave_those_that_none_is_better_than_in_both(tmp_path: Path) -> None:
     spec = make_spec(objectives=["success", "reply_tokens"], seeds=[0])
-    study = SweepStudy(spec, tmp_path / "study.db")
+    study = SweepStudy(spec, tmp_path)
     for success, tokens in ((0.5, 20.0), (0.7, 40.0), (0.4, 30.0)):
         study.tell(study.ask().number, 0, result_of(row(success, reply_tokens=tokens), spec))
     assert {trial.number for trial in study.best()} == {0, 1}, "the third is worse than the first in both"
