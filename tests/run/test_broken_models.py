@@ -14,17 +14,19 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import PreTrainedTokenizerFast
 
+from rllib_ragen.config.command_line import run_command
 from rllib_ragen.evaluate import main as evaluate
 from rllib_ragen.models.folder import model_folder, position_limit
 from rllib_ragen.play.__main__ import main as play
-from rllib_ragen.run.__main__ import main as run
+from rllib_ragen.run.__main__ import parse, plan
 from rllib_ragen.starpo.config import StarPOConfig
 from rllib_ragen.sweep.__main__ import main as sweep
 from rllib_ragen.tournament.__main__ import main as tournament
 
 Break = Callable[[Path], object]
-LFS = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 2507192\n"
+LFS = f"version https://git-lfs.github.com/spec/v1\noid sha256:{64 * '4'}\nsize 2507192\n"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
@@ -82,9 +84,9 @@ def truncate(size: int) -> Break:
 
 
 def more_tokens(folder: Path) -> None:
-    tree = json.loads((folder / "tokenizer.json").read_text())
-    tree["added_tokens"].append({**tree["added_tokens"][0], "id": 528, "content": "<|beyond|>"})
-    (folder / "tokenizer.json").write_text(json.dumps(tree))
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+    tokenizer.add_tokens([f"<|more {number}|>" for number in range(528)])
+    tokenizer.save_pretrained(folder)
 
 
 def templates(**named: str) -> Break:
@@ -98,9 +100,7 @@ def templates(**named: str) -> Break:
 
 def no_end(folder: Path) -> None:
     """Neither the template, nor the tokenizer, nor the generation config ends a reply."""
-    (folder / "chat_template.jinja").write_text(
-        "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}bot:"
-    )
+    (folder / "chat_template.jinja").write_text("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}:")
     (folder / "generation_config.json").unlink()
     change("tokenizer_config.json", eos_token=None)(folder)
 
@@ -174,7 +174,7 @@ BROKEN: dict[str, tuple[Break, str]] = {
     "no norm": (weights(lambda ts: ts.pop("model.norm.weight")), "lacks the weight model.norm.weight"),
     "other vocabulary": (config(vocab_size=600), "has in another shape the weight model.embed_tokens.weight"),
     "other width": (config(intermediate_size=128), "in another shape"),
-    "tokens beyond": (more_tokens, "has the token '<|beyond|>' with the id 528, but the model embeds 528 tokens"),
+    "tokens beyond": (more_tokens, "but the model embeds 528 tokens (0 to 527)"),
     "no tokenizer.json of any kind": (write("tokenizer.json", "{}"), "has no usable tokenizer"),
     "templates without a default": (templates(rag="{{ messages }}", tool_use="x"), "none is called default"),
     "a template that is none": (write("chat_template.jinja", "{% for %}"), "chat template"),
@@ -188,7 +188,8 @@ def test_a_broken_model_is_one_sentence(
     broken: Break, says: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken(folder)
-    assert run(["--model", str(folder), "--results-dir", str(tmp_path / "results")]) == 2
+    options = parse(["--model", str(folder), "--results-dir", str(tmp_path / "results")])
+    assert run_command(lambda: bool(plan(options))) == 2
     told = capsys.readouterr().err
     assert says in told and told.count("\n") == 1 and told.startswith("rllib_ragen: ")
     assert "model.path" in told or "rollout.max_context_tokens" in told
