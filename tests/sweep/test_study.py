@@ -9,6 +9,7 @@ import optuna
 import pytest
 
 from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.sweep.place import drive
 from rllib_ragen.sweep.search import StudySearch
 from rllib_ragen.sweep.spec import SweepSpec, read_sweep
 from rllib_ragen.sweep.study import SweepStudy, result_of
@@ -57,7 +58,8 @@ def test_a_failed_run_fails_its_configuration_and_says_why(tmp_path: Path) -> No
 
 
 def test_a_grid_is_tried_once_whole_and_then_over(tmp_path: Path) -> None:
-    search = StudySearch(make_spec(trials=50), tmp_path)
+    drive(tmp_path)
+    search = StudySearch(make_spec(trials=50))
     runs = {f"r{k}": search.suggest(f"r{k}") for k in range(7)}
     assert runs.pop("r6") == StudySearch.FINISHED
     assert [(run["number"], run["seed"]) for run in runs.values() if isinstance(run, dict)] == [
@@ -68,13 +70,14 @@ def test_a_grid_is_tried_once_whole_and_then_over(tmp_path: Path) -> None:
 
 def test_R3_what_was_handed_out_after_tunes_snapshot_is_handed_out_again(tmp_path: Path) -> None:
     spec = make_spec()
-    before = StudySearch(spec, tmp_path)
+    drive(tmp_path)
+    before = StudySearch(spec)
     before.suggest("a")
     before.save(str(tmp_path / "snapshot"))
     before.suggest("b")
     before.on_trial_complete("a", row(0.5))
     # The driver is killed here: Tune remembers `a` only.
-    after = StudySearch(spec, tmp_path)
+    after = StudySearch(spec)
     after.restore(str(tmp_path / "snapshot"))
     after.on_trial_complete("a", row(0.5))
     again = after.suggest("c")
@@ -88,7 +91,8 @@ def test_R3_what_was_handed_out_after_tunes_snapshot_is_handed_out_again(tmp_pat
 
 def test_early_stops_are_in_the_trials_record(tmp_path: Path) -> None:
     spec = make_spec(scheduler="asha")
-    search = StudySearch(spec, tmp_path)
+    drive(tmp_path)
+    search = StudySearch(spec)
     for name in "abcd":
         search.suggest(name)
     search.on_trial_complete("a", row(0.5, finished=False, iteration=20))
