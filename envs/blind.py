@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from ragen_envs.policies import Clock, Score
-from ragen_envs.splits import Split
-from ragen_envs.task import TextTask
+from ragen_envs.policies import Clock, Score, test_instances
+from ragen_envs.splits import Split, instance_seed
+from ragen_envs.task import AnyTask
 from ragen_envs.text import TextLimits
 
 Plan = tuple[int, ...]
@@ -21,38 +20,38 @@ _TRAIN_INSTANCES = (30, 200)
 _MAX_SWEEPS = 5
 
 
-def blind_success(make: Callable[[], TextTask[Any]], limits: TextLimits, clock: Clock) -> tuple[Score, Plan]:
+def blind_success(make: Callable[[], AnyTask], limits: TextLimits, clock: Clock) -> tuple[Score, Plan]:
     """The success of a good blind plan: found on train instances, scored on test instances.
 
     Beam search, then single steps are changed as long as that helps; so the rate is a lower bound of the best blind
     policy's. The same for the same arguments (as long as the clock does not stop it).
     """
     task = make()
-    task.reset(seed=0, options={"split": Split.TRAIN})
+    task.reset(seed=instance_seed(Split.TRAIN, 0), options={"split": Split.TRAIN})
     budget = min(limits.max_actions, limits.max_turns * limits.max_actions_per_turn)
     choices = task.blind_choices(budget)
     moves_per_instance = _BEAM * max(choices) * len(choices) ** 2 // 2
     count = int(np.clip(_MAX_MOVES // moves_per_instance, *_TRAIN_INSTANCES))
-    train = [_started(make, seed) for seed in Clock(count, clock.seconds, at_least=30).seeds()]
+    numbers = Clock(count, clock.seconds, at_least=30).while_it_lasts(range(count))
+    train = [_started(make, instance_seed(Split.TRAIN, number)) for number in numbers]
     plan = _changed_for_the_better(train, _beam_search(train, choices), choices)
     successes = []
-    for seed in clock.seeds():
-        task.reset(seed=seed, options={"split": Split.TEST})
+    for _ in test_instances(task, clock):
         successes.append(task.blind_success(plan))
     return Score.of(successes), plan
 
 
-def _started(make: Callable[[], TextTask[Any]], seed: int) -> TextTask[Any]:
+def _started(make: Callable[[], AnyTask], seed: int) -> AnyTask:
     task = make()
     task.reset(seed=seed, options={"split": Split.TRAIN})
     return task
 
 
-def _rate(train: list[TextTask[Any]], plan: Plan) -> float:
+def _rate(train: list[AnyTask], plan: Plan) -> float:
     return sum(task.blind_success(plan) for task in train) / len(train)
 
 
-def _beam_search(train: list[TextTask[Any]], choices: tuple[int, ...]) -> Plan:
+def _beam_search(train: list[AnyTask], choices: tuple[int, ...]) -> Plan:
     """The best plan met while the _BEAM best ones are made longer step by step. Ties go to the smaller plan."""
     beam: list[Plan] = [()]
     best: tuple[float, Plan] = (0.0, ())
@@ -65,7 +64,7 @@ def _beam_search(train: list[TextTask[Any]], choices: tuple[int, ...]) -> Plan:
     return best[1]
 
 
-def _changed_for_the_better(train: list[TextTask[Any]], plan: Plan, choices: tuple[int, ...]) -> Plan:
+def _changed_for_the_better(train: list[AnyTask], plan: Plan, choices: tuple[int, ...]) -> Plan:
     """`plan` after coordinate ascent: each step in turn gets its best choice, until a sweep changes nothing."""
     rate = _rate(train, plan)
     for _ in range(_MAX_SWEEPS):

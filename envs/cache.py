@@ -7,7 +7,8 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+
+from ragen_envs.tree import Tree
 
 
 def cache_folder() -> Path:
@@ -18,7 +19,7 @@ def cache_folder() -> Path:
     return base / "rllib_ragen"
 
 
-def read_cached(kind: str, key: str) -> dict[str, Any] | None:
+def read_cached(kind: str, key: str) -> Tree | None:
     """The value kept under `key`, or None if there is none that can be read."""
     try:
         kept = json.loads(_file(kind, key).read_text(encoding="utf-8"))
@@ -28,7 +29,7 @@ def read_cached(kind: str, key: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def write_cached(kind: str, key: str, value: dict[str, Any]) -> bool:
+def write_cached(kind: str, key: str, value: Tree) -> bool:
     """Keeps `value` under `key`; False where the folder cannot be written (the value is then computed again)."""
     path = _file(kind, key)
     try:

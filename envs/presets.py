@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ragen_envs.registry import check_env_name, env_names
+from ragen_envs.tree import Tree
 
 PAPER_PRESETS = ("default", "ragen-v1", "ragen-v2")
 """Presets that every environment has."""
 _V1_LIMITS = {"max_turns": 5, "max_actions_per_turn": 5, "max_actions": 10}
 _V2_LIMITS = {"max_turns": 5, "max_actions_per_turn": 2, "max_actions": 10}
-_LIMITS: dict[str, dict[str, Any]] = {"ragen-v1": _V1_LIMITS, "ragen-v2": _V2_LIMITS}
-_TASKS: dict[str, dict[str, dict[str, Any]]] = {
+_LIMITS: dict[str, Tree] = {"ragen-v1": _V1_LIMITS, "ragen-v2": _V2_LIMITS}
+_TASKS: dict[str, dict[str, Tree]] = {
     "sokoban": {
         "ragen-v1": {"observation": "grid"},
         "ragen-v2": {"observation": "both"},
@@ -37,8 +38,8 @@ _TASKS: dict[str, dict[str, dict[str, Any]]] = {
 class Preset(NamedTuple):
     """What `make_text_env` takes: settings of the task, and fields of TextLimits."""
 
-    task: dict[str, Any]
-    limits: dict[str, Any]
+    task: Tree
+    limits: Tree
 
 
 def preset_names(env: str) -> list[str]:

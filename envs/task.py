@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import gymnasium as gym
 import numpy as np
 
+from ragen_envs.seeds import Stream, seed_of
 from ragen_envs.splits import Split
+from ragen_envs.tree import Tree
 
 ActionT = TypeVar("ActionT")
-_CHANCE_STREAM = 0xC4A2CE
 
 
 class TextTask(gym.Env[Any, ActionT], Generic[ActionT]):
@@ -26,11 +27,11 @@ class TextTask(gym.Env[Any, ActionT], Generic[ActionT]):
         group share the instance but not the luck. Default: the same as `seed`.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 - Gymnasium declares it so
+    metadata: Tree = {"render_modes": ["ansi"]}  # noqa: RUF012 - Gymnasium declares it so
     title: ClassVar[str]
     """The one-word prompt of the brief style; also the name in tables."""
     best_how: ClassVar[str] = "shortest solution within the caps"
-    """How `best_success` is computed, for tables."""
+    """Words for how `best_success` is computed, for tables."""
 
     @abstractmethod
     def rules(self) -> str:
@@ -93,7 +94,7 @@ class TextTask(gym.Env[Any, ActionT], Generic[ActionT]):
         return self.describe()
 
 
-def read_options(seed: int | None, options: dict[str, Any] | None) -> tuple[Split, int | None]:
+def read_options(seed: int | None, options: Tree | None) -> tuple[Split, int | None]:
     """(split, outcome seed) of a `reset` call.
 
     Raises:
@@ -124,4 +125,8 @@ def chance_seed(outcome_seed: int) -> int:
     """
     if outcome_seed < 0:
         raise ValueError(f"outcome_seed must be ≥ 0, got {outcome_seed}")
-    return int(np.random.SeedSequence([outcome_seed, _CHANCE_STREAM]).generate_state(1, np.uint64)[0])
+    return seed_of(Stream.CHANCE, outcome_seed)
+
+
+AnyTask: TypeAlias = TextTask[Any]
+"""A task with actions of whatever kind."""

@@ -10,10 +10,12 @@ import gymnasium as gym
 
 from ragen_envs.reply import SEPARATOR, parse_reply
 from ragen_envs.spaces import AnyText
-from ragen_envs.task import TextTask
+from ragen_envs.task import AnyTask
+from ragen_envs.tree import Tree
 
 PromptStyle = Literal["full", "brief"]
-_MAX_TEXT = 1_000_000
+WITHOUT_THOUGHT = ", answer only"
+"""What the brief style says behind the title where replies hold no thought: it cannot be told from the state."""
 
 
 @dataclass(frozen=True)
@@ -63,23 +65,23 @@ class TextEnv(gym.Env[str, str]):
     `system_prompt` is the conversation's system message.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 - Gymnasium declares it so
+    metadata: Tree = {"render_modes": ["ansi"]}  # noqa: RUF012 - Gymnasium declares it so
 
-    def __init__(self, task: TextTask[Any], limits: TextLimits | None = None) -> None:
+    def __init__(self, task: AnyTask, limits: TextLimits | None = None) -> None:
         self.task = task
         self.limits = limits or TextLimits()
-        self.observation_space = AnyText(_MAX_TEXT)
-        self.action_space = AnyText(_MAX_TEXT)
+        self.observation_space = AnyText()
+        self.action_space = AnyText()
         self.turn = 0
         self.actions_taken = 0
         self._done = True
 
     @property
     def system_prompt(self) -> str:
-        """Rules and reply format (full style), or the task's title (brief style)."""
-        if self.limits.prompt_style == "brief":
-            return self.task.title
+        """Rules and reply format (full style), or the task's title and whether to think (brief style)."""
         limits = self.limits
+        if limits.prompt_style == "brief":
+            return self.task.title if limits.think else f"{self.task.title}{WITHOUT_THOUGHT}"
         form = "<think>your reasoning</think><answer>{}</answer>" if limits.think else "<answer>{}</answer>"
         several = f"action {SEPARATOR} action" if limits.max_actions_per_turn > 1 else "action"
         return (
@@ -94,7 +96,7 @@ class TextEnv(gym.Env[str, str]):
         """Actions the episode may still take."""
         return self.limits.max_actions - self.actions_taken
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[str, Tree]:
         """Starts an episode; `options` as in TextTask (split, outcome_seed)."""
         super().reset(seed=seed)
         _, task_info = self.task.reset(seed=seed, options=options)
@@ -102,7 +104,7 @@ class TextEnv(gym.Env[str, str]):
         state = self.task.describe()
         return self._prompt(state), {**task_info, "success": False, "stop_reason": "", "state": state}
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def step(self, action: str) -> tuple[str, float, bool, bool, Tree]:
         """Plays one turn with the reply `action`. Raises gym.error.ResetNeeded after the end."""
         if self._done:
             raise gym.error.ResetNeeded("the episode has ended (or never begun): call reset()")
@@ -147,9 +149,10 @@ class TextEnv(gym.Env[str, str]):
         dropped: list[str] = []
         reward, terminated = 0.0, False
         for name in names:
-            parsed = self.task.parse_action(name)
             full = len(run) >= self.limits.max_actions_per_turn or self.actions_left == 0
-            if parsed is None or full or terminated:
+            # Not read where it could not be run: a reply may name very many.
+            parsed = None if full or terminated else self.task.parse_action(name)
+            if parsed is None:
                 dropped.append(name)
                 continue
             _, step_reward, terminated, _, _ = self.task.step(parsed)

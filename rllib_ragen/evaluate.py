@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,10 +11,11 @@ from rllib_ragen.config.command_line import make_parser, positive, read_layers, 
 from rllib_ragen.config.load import flatten, merge, preset
 from rllib_ragen.config.paths import enter_model
 from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.faults.ending import leave
 from rllib_ragen.faults.exit_codes import NothingPlayed
-from rllib_ragen.faults.watchdog import Watchdog
-from rllib_ragen.run.evaluation import Evaluation, find_baselines, outcome_lines, scale_line, way
-from rllib_ragen.run.folder import RunFolder, SavedState
+from rllib_ragen.faults.watchdog import Watchdog, on_stderr
+from rllib_ragen.run.evaluation import Evaluation, find_baselines, outcome_lines, scale_line
+from rllib_ragen.run.folder import RunFolder, SavedState, is_run_folder
 from rllib_ragen.run.preflight import preflight
 from rllib_ragen.run.start_ray import start_ray
 from rllib_ragen.starpo.checks.build_config import build_config
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config, saved = plan(options)
         print(f"sampling  {preflight(config, writes=False).why}", flush=True)
         number, fault = options.num_instances or config.eval.num_test_instances or 256, config.fault
-        with Watchdog(_say, report_after_s=fault.report_after_s, hang_timeout_s=fault.hang_timeout_s):
+        with Watchdog(on_stderr, report_after_s=fault.report_after_s, hang_timeout_s=fault.hang_timeout_s):
             evaluate(config, saved, options.split, number)
 
     return run_command(work, keys=options.keys)
@@ -40,7 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
-    parser = make_parser("evaluate", "Success of a model on instances of one split, T = 1 and greedy.", _FLAGS)
+    parser = make_parser(
+        "evaluate", "Success of a model on instances of one split, sampled (rollout.temperature) and greedy.", _FLAGS
+    )
     parser.add_argument("model", metavar="RUN_OR_MODEL", help="run folder, model folder, or tiny")
     parser.add_argument(
         "--checkpoint",
@@ -65,7 +67,7 @@ def plan(options: argparse.Namespace) -> tuple[RunConfig, SavedState | None]:
     given = merge(*read_layers(options))
     model = enter_model(options.model)
     path = Path(model)
-    if (path / "config.yaml").is_file():
+    if is_run_folder(path):
         folder = RunFolder.open(path)
         best = folder.best_checkpoint() if options.checkpoint == "best" else None
         return build_config(folder.config().model_dump(), given), best or folder.newest_checkpoint()
@@ -90,25 +92,22 @@ def evaluate(config: RunConfig, saved: SavedState | None, split: str, num_instan
         if saved:
             load(algo, saved)
         where = f"{saved.path.parent.name}/{saved.path.name}" if saved else config.model.path
-        print(f"{config.env.name}, {num_instances} {split} instances, {where}", flush=True)
+        print(f"{config.env.name}, {split} split, {where}", flush=True)
         for greedy in (False, True):
             result = measured(algo.evaluate_split(split, num_instances, greedy))
             if result["success"] is None:
                 raise NothingPlayed(f"every one of the {num_instances} episodes failed: {algo.evaluation_error}")
-            row = {"iteration": 0, "split": split, "greedy": greedy, **result}
+            instances = algo.success_by_instance
+            row = {"iteration": 0, "split": split, "greedy": greedy, **result, "instances": instances}
             more = ", ".join(
                 f"{name} {value:.3g}" for name, value in result.items() if name in _SHOWN and value is not None
             )
-            found = Evaluation.from_row(row)
-            print("\n".join([f"{way(greedy):8} {found}  ({more})", *outcome_lines(found)]), flush=True)
+            found = Evaluation.from_row(row, config.rollout.temperature)
+            print("\n".join([f"{found.way:8} {found}  ({found.count}; {more})", *outcome_lines(found)]), flush=True)
         print(f"on this scale: {scale_line(baselines)}")
     finally:
         algo.stop()
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,8 @@ from rllib_ragen.config.command_line import make_parser, path_option, positive, 
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import merge
 from rllib_ragen.config.schema import RunConfig
-from rllib_ragen.run.folder import RunFolder, SavedState
+from rllib_ragen.faults.ending import leave
+from rllib_ragen.run.folder import RunFolder, SavedState, is_run_folder
 from rllib_ragen.run.preflight import preflight
 from rllib_ragen.run.start_ray import start_ray
 from rllib_ragen.starpo.checks.build_config import build_config
@@ -59,9 +59,9 @@ def plan(options: argparse.Namespace) -> tuple[RunConfig, SavedState, Path]:
     given = merge(*read_layers(options))
     path: Path = options.run.resolve()
     # A checkpoint is RUN/checkpoints/iteration_000020.
-    folder = RunFolder(path if (path / "config.yaml").is_file() else path.parent.parent)
+    folder = RunFolder(path if is_run_folder(path) else path.parent.parent)
     chosen = {one.path.resolve(): one for one in folder.checkpoints()}
-    if not (folder.path / "config.yaml").is_file() or (folder.path != path and path not in chosen):
+    if not is_run_folder(folder.path) or (folder.path != path and path not in chosen):
         raise ConfigError(f"{options.run} is neither a run folder nor one of a run's checkpoints")
     saved = folder.newest_checkpoint() if folder.path == path else chosen[path]
     out: Path = options.out or folder.path / f"gradients_{saved.path.name}.json"
@@ -101,4 +101,4 @@ def measure(config: RunConfig, saved: SavedState, num_buckets: int, out: Path) -
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main)

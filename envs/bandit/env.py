@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import gymnasium as gym
 import numpy as np
 
 from ragen_envs.bandit.arm_names import PAIRS
-from ragen_envs.spaces import AnyText
+from ragen_envs.spaces import MAX_STATE, AnyText
 from ragen_envs.task import TextTask, chance_seed, read_options
+from ragen_envs.tree import Tree
 
 
 class BanditEnv(TextTask[int]):
@@ -50,7 +51,7 @@ class BanditEnv(TextTask[int]):
         self.reversed = reversed
         self.render_mode = render_mode
         self.action_space = gym.spaces.Discrete(2)
-        self.observation_space = AnyText(4_096)
+        self.observation_space = AnyText(MAX_STATE)
         self._arms: tuple[str, ...] = ()
         self._high = 0
         self._chosen: int | None = None
@@ -113,7 +114,7 @@ class BanditEnv(TextTask[int]):
         """1 if the arm in place `plan[0]` is the high arm."""
         return float(plan[:1] == (self._high,))
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[str, Tree]:
         """Draws the pair and order that (seed, split) names; `outcome_seed` decides the pay-out.
 
         Raises:
@@ -133,7 +134,7 @@ class BanditEnv(TextTask[int]):
         self._luck = np.random.default_rng(chance_seed(outcome_seed))
         return self.describe(), {"instance_key": self.instance_key}
 
-    def step(self, action: int) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int) -> tuple[str, float, bool, bool, Tree]:
         """Pulls an arm and ends.
 
         Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -17,9 +17,10 @@ from ragen_envs.countdown.puzzle import (
     solve_puzzle,
     template_choices,
 )
-from ragen_envs.spaces import AnyText
+from ragen_envs.spaces import MAX_STATE, AnyText
 from ragen_envs.splits import Split, draw_instance
 from ragen_envs.task import TextTask, check_pool_size, read_options
+from ragen_envs.tree import Tree
 
 _RIGHT_REWARD = 1.0
 _RIGHT_NUMBERS_REWARD = 0.1
@@ -58,7 +59,7 @@ class CountdownEnv(TextTask[str]):
         check_pool_size(pool_size)
         self.render_mode = render_mode
         self.action_space = AnyText(200)
-        self.observation_space = AnyText(4_096)
+        self.observation_space = AnyText(MAX_STATE)
         self._shape = (num_numbers, max_number, max_target)
         self._pool_size = pool_size
         self._puzzle: Puzzle | None = None
@@ -121,7 +122,7 @@ class CountdownEnv(TextTask[str]):
         """1 if the template `plan`, filled with the numbers as shown, reaches the target."""
         return float(fill_template(self.puzzle.numbers, plan) == self.puzzle.target)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[str, Tree]:
         """Draws the puzzle that (seed, split) names; without a seed, one from `np_random`."""
         super().reset(seed=seed)
         split, _ = read_options(seed, options)
@@ -129,7 +130,7 @@ class CountdownEnv(TextTask[str]):
         self._puzzle, self._attempt, self._solved = _puzzle_of(seed, split, *self._shape), None, False
         return self.describe(), {"instance_key": self.instance_key}
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def step(self, action: str) -> tuple[str, float, bool, bool, Tree]:
         """Scores the attempt and ends; any string is in the action space, and what is no expression scores 0.
 
         Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -14,9 +14,10 @@ from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 from ragen_envs.frozen_lake.lake import MOVES, Cell, Lake, generate_lake
 from ragen_envs.frozen_lake.planning import BEST_HOW, best_success, transition_matrices
 from ragen_envs.observation import Observation, check_observation, in_form
-from ragen_envs.spaces import AnyText
+from ragen_envs.spaces import MAX_STATE, AnyText
 from ragen_envs.splits import Split, draw_instance
 from ragen_envs.task import TextTask, chance_seed, check_pool_size, read_options
+from ragen_envs.tree import Tree
 
 _MOVE_BY_NAME = {name.lower(): index for index, name in enumerate(MOVES)}
 _MOVE_NAMES = tuple(MOVES)
@@ -59,7 +60,7 @@ class FrozenLakeTask(TextTask[int]):
         self.success_rate = success_rate
         self.render_mode = render_mode
         self.action_space = gym.spaces.Discrete(len(MOVES))
-        self.observation_space = AnyText(4_096)
+        self.observation_space = AnyText(MAX_STATE)
         self._shape = (size, p_frozen)
         self._pool_size = pool_size
         self._lake: Lake | None = None
@@ -130,8 +131,8 @@ class FrozenLakeTask(TextTask[int]):
 
     @property
     def instance_key(self) -> str:
-        """The map in Gymnasium's letters."""
-        return "\n".join(self.lake.rows())
+        """The map's canonical form: see Lake.key."""
+        return self.lake.key
 
     def solve(self) -> list[str] | None:
         """A shortest path from here that avoids holes, as if moves were certain; None in a hole."""
@@ -159,7 +160,7 @@ class FrozenLakeTask(TextTask[int]):
     def _goal(self) -> int:
         return self.lake.goal[0] * self.lake.size + self.lake.goal[1]
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[str, Tree]:
         """Draws the map that (seed, split) names; `outcome_seed` decides the slips. Without seeds: `np_random`."""
         super().reset(seed=seed)
         split, outcome_seed = read_options(seed, options)
@@ -171,7 +172,7 @@ class FrozenLakeTask(TextTask[int]):
         self._dynamics.reset(seed=chance_seed(outcome_seed))
         return self.describe(), {"instance_key": self.instance_key}
 
-    def step(self, action: int) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int) -> tuple[str, float, bool, bool, Tree]:
         """One move. Raises ValueError for an action outside 0…3."""
         if not 0 <= int(action) < len(_MOVE_NAMES):
             raise ValueError(f"action must be 0…3 ({', '.join(_MOVE_NAMES)}), got {action}")
@@ -187,9 +188,7 @@ def _told(form: Observation, lake: Lake, player: Cell) -> str:
 
 @lru_cache(maxsize=16_384)
 def _lake_of(seed: int, split: Split, size: int, p_frozen: float) -> Lake:
-    return draw_instance(
-        seed, split, lambda rng: generate_lake(rng, size, p_frozen), lambda lake: "\n".join(lake.rows())
-    )
+    return draw_instance(seed, split, lambda rng: generate_lake(rng, size, p_frozen), lambda lake: lake.key)
 
 
 @lru_cache(maxsize=1_024)

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import lru_cache
 from importlib import resources
-from typing import Any
 
 import numpy as np
 
@@ -23,12 +22,14 @@ from ragen_envs.games.exact import Result, best_reply, expected
 from ragen_envs.games.game import Outcome, TextGame
 from ragen_envs.games.players import PLAYERS, choose
 from ragen_envs.games.registry import game_names, make_game
-from ragen_envs.splits import Split
+from ragen_envs.seeds import Stream, generator, seed_of
+from ragen_envs.splits import Split, instance_seed
+from ragen_envs.tree import Tree
 
 RULES_VERSION = 1
 """Part of every key: to be raised when rules or players change, so that old values are not found again."""
 BEST = "best"
-"""In place of a player's name: the greatest return that any player can reach against this opponent."""
+"""Word in place of a player's name: the greatest return that any player can reach against this opponent."""
 SHIPPED_FILE = "baselines.json"
 MATCHES: dict[str, tuple[tuple[str, str], ...]] = {
     "tic_tac_toe": (
@@ -97,7 +98,7 @@ class Match:
     """"exact", or what was counted, with the standard error of the return."""
 
 
-def game_baselines(name: str, settings: dict[str, Any] | None = None) -> tuple[Match, ...]:
+def game_baselines(name: str, settings: Tree | None = None) -> tuple[Match, ...]:
     """The matches of game `name` with `settings`; unless shipped, up to about two minutes the first time.
 
     Raises:
@@ -106,7 +107,7 @@ def game_baselines(name: str, settings: dict[str, Any] | None = None) -> tuple[M
     return _matches_of(settings_key(name, settings))
 
 
-def settings_key(name: str, settings: dict[str, Any] | None = None) -> str:
+def settings_key(name: str, settings: Tree | None = None) -> str:
     """The canonical text of what the matches depend on."""
     parameters = inspect.signature(type(make_game(name, **(settings or {})))).parameters
     full = {key: parameter.default for key, parameter in parameters.items()} | (settings or {})
@@ -157,7 +158,7 @@ def _played(game: TextGame, seat: str, player: str, opponent: str, games: int) -
     players = dict.fromkeys(game.seats, PLAYERS[opponent]) | {seat: PLAYERS[player]}
     results = []
     for number in range(games):
-        state, rng, returned = _test_start(game, number), np.random.default_rng([number, 1]), 0.0
+        state, rng, returned = _test_start(game, number), generator(Stream.BASELINE_MOVES, number), 0.0
         while state.to_move:
             moves = {mover: choose(players[mover](state, mover), rng) for mover in state.to_move}
             returned += state.play(moves)[seat]
@@ -174,7 +175,7 @@ def _match(who: tuple[str, str, str], result: Result, how: str) -> Match:
 
 def _test_start(game: TextGame, seed: int) -> TextGame:
     start = copy.copy(game)
-    start.reset(seed, Split.TEST, seed)
+    start.reset(instance_seed(Split.TEST, seed), Split.TEST, seed_of(Stream.BASELINE_OUTCOME, seed))
     return start
 
 
@@ -193,7 +194,7 @@ def table(name: str) -> str:
 
 def main() -> None:
     """Recomputes the shipped file (about three minutes on one core)."""
-    shipped: dict[str, Any] = {}
+    shipped: Tree = {}
     for name in game_names():
         key = settings_key(name)
         shipped[key] = [asdict(match) for match in compute_matches(key)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -12,11 +12,10 @@ import numpy as np
 from ragen_envs.games.game import TextGame
 from ragen_envs.games.limits import GameLimits
 from ragen_envs.reply import Reply, format_reply, parse_reply
+from ragen_envs.seeds import Stream, generator
 from ragen_envs.spaces import AnyText
 from ragen_envs.task import chance_seed, read_options
-
-_MAX_TEXT = 1_000_000
-_SUBSTITUTES = 0x5EA7
+from ragen_envs.tree import Tree
 
 
 class GameStep(NamedTuple):
@@ -27,7 +26,7 @@ class GameStep(NamedTuple):
     rewards: dict[str, float]
     terminated: dict[str, bool]
     truncated: dict[str, bool]
-    infos: dict[str, dict[str, Any]]
+    infos: dict[str, Tree]
 
 
 @dataclass
@@ -60,15 +59,15 @@ class TextGameEnv:
     and `state` (what the seat sees, without counters of turns); none of it is told to other seats.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 - as Gymnasium and PettingZoo declare it
+    metadata: Tree = {"render_modes": ["ansi"]}  # noqa: RUF012 - as Gymnasium and PettingZoo declare it
 
     def __init__(self, game: TextGame, limits: GameLimits | None = None) -> None:
         self.game = game
         self.limits = limits or GameLimits()
         self.possible_agents: list[str] = list(game.seats)
         self.agents: list[str] = []
-        self._observation_spaces = {seat: AnyText(_MAX_TEXT) for seat in game.seats}
-        self._action_spaces = {seat: AnyText(_MAX_TEXT) for seat in game.seats}
+        self._observation_spaces = {seat: AnyText() for seat in game.seats}
+        self._action_spaces = {seat: AnyText() for seat in game.seats}
         self._states: dict[str, _SeatState] = {}
         self._held: dict[str, str] = {}
         self._forfeits: list[str] = []
@@ -98,9 +97,7 @@ class TextGameEnv:
             return ()
         return tuple(seat for seat in self.game.to_move if seat not in self._held and seat not in self._forfeits)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[dict[str, str], dict[str, Tree]]:
         """Starts a game → (prompts of the seats to act, infos of all); `options` as in TextTask (split, outcome_seed).
 
         Raises:
@@ -118,7 +115,7 @@ class TextGameEnv:
         self.game.reset(seed, split, outcome_seed)
         # A stream for each seat: what is drawn for one must not depend on when another replied.
         self._states = {
-            seat: _SeatState(np.random.default_rng([luck, _SUBSTITUTES, index]))
+            seat: _SeatState(generator(Stream.SUBSTITUTE_MOVES, luck, index))
             for index, seat in enumerate(self.possible_agents)
         }
         self._held, self._forfeits = {}, []
@@ -160,7 +157,7 @@ class TextGameEnv:
             lines.append(f"Legal actions: {', '.join(self.game.legal_actions(seat))}")
         return "\n".join(lines)
 
-    def info(self, seat: str) -> dict[str, Any]:
+    def info(self, seat: str) -> Tree:
         """The seat's info, see the class."""
         state, outcome = self._states[seat], self.game.outcome(seat)
         return {

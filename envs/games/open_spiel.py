@@ -9,11 +9,12 @@ import numpy as np
 
 from ragen_envs.games.extras import needed
 from ragen_envs.games.game import Outcome, TextGame
+from ragen_envs.seeds import Stream, generator
 from ragen_envs.splits import Split, draw_instance
 from ragen_envs.task import chance_seed
 
 _MANY_STARTS = 500
-"""From so many starts on there are splits: of fewer, each would be another game."""
+"""Number of starts from which on there are splits: of fewer, each would be another game."""
 _SEED = "rng_seed"
 """Parameter of the games that draw their chance inside OpenSpiel: what decides it."""
 
@@ -160,7 +161,7 @@ class OpenSpielGame(TextGame):
         else:
             state.apply_action(*numbers.values())
         while state.is_chance_node():
-            rng = np.random.default_rng([self._luck, state.move_number()])
+            rng = generator(Stream.GAME_CHANCE, self._luck, state.move_number())
             state.apply_action(_drawn(state, rng))
         self._state = state
         return self._paid(tuple(state.returns()))
@@ -199,7 +200,7 @@ class OpenSpielGame(TextGame):
         """The game again, with chance of its own: the generator is the game's, and all its states draw from it."""
         return self._load(self._game.get_type().short_name, self._game.get_parameters() | {_SEED: seed})
 
-    def _check_seedable(self, given: Mapping[str, Any], refusal: type[Exception]) -> None:
+    def _check_seedable(self, given: Mapping[str, object], refusal: type[Exception]) -> None:
         """Raises ValueError if the instance's seed cannot decide the chance that is drawn inside OpenSpiel."""
         name = self._game.get_type().short_name
         if _SEED in given:

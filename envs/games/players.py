@@ -16,7 +16,7 @@ __all__ = ["PLAYERS", "Chances", "Player", "choose", "uniform"]
 
 _THIRD = Fraction(1, 3)
 _ORDERS = ("A1 C1 B1 B2 C3 A3 B3 A2 C2", "A1 A3 A2 B2 C1 C3 B1 C2 B3")
-"""Of X and of O: the fixed orders of cells that win most against random play, of all orders."""
+"""Fixed orders of cells for X and for O that win most against random play, of all orders."""
 _VALUES: dict[str, int] = {}
 """Value to the first seat by board, whose count of marks tells who moves."""
 _KUHN: dict[tuple[str, ...], dict[str, Fraction]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -12,9 +12,10 @@ from ragen_envs.observation import Observation, check_observation, in_form
 from ragen_envs.sokoban.generator import generate_room
 from ragen_envs.sokoban.room import MOVES, Room
 from ragen_envs.sokoban.solver import shortest_solution, solved_by
-from ragen_envs.spaces import AnyText
+from ragen_envs.spaces import MAX_STATE, AnyText
 from ragen_envs.splits import Split, draw_instance
 from ragen_envs.task import TextTask, check_pool_size, read_options
+from ragen_envs.tree import Tree
 
 _STEP_REWARD = -0.1
 _BOX_REWARD = 1.0
@@ -41,6 +42,7 @@ class SokobanEnv(TextTask[int]):
 
     def __init__(
         self,
+        *,
         height: int = 6,
         width: int = 6,
         num_boxes: int = 1,
@@ -59,8 +61,8 @@ class SokobanEnv(TextTask[int]):
         self.observation = observation
         self.render_mode = render_mode
         self.action_space = gym.spaces.Discrete(len(MOVES))
-        self.observation_space = AnyText(4_096)
-        self._shape = (height, width, num_boxes, min_solution_steps, max_solution_steps)
+        self.observation_space = AnyText(MAX_STATE)
+        self._wanted = _Wanted(height, width, num_boxes, min_solution_steps, max_solution_steps)
         self._pool_size = pool_size
         self._start: Room | None = None
         self._room: Room | None = None
@@ -106,10 +108,10 @@ class SokobanEnv(TextTask[int]):
 
     @property
     def instance_key(self) -> str:
-        """The start position as a grid."""
+        """The start position's canonical form: see Room.key."""
         if self._start is None:
             raise gym.error.ResetNeeded("call reset() first")
-        return self._start.grid()
+        return self._start.key
 
     def solve(self) -> list[str] | None:
         """A shortest solution from here."""
@@ -120,15 +122,15 @@ class SokobanEnv(TextTask[int]):
         """1 if the moves numbered in `plan` solve the room, else 0."""
         return float(solved_by(self.room, tuple(_MOVE_NAMES[index] for index in plan)))
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[str, Tree]:
         """Draws the room that (seed, split) names; without a seed, one from `np_random`."""
         super().reset(seed=seed)
         split, _ = read_options(seed, options)
         seed = self._seed_or_draw(seed, self._pool_size)
-        self._start = self._room = _room_of(seed, split, *self._shape)
+        self._start = self._room = _room_of(seed, split, self._wanted)
         return self.describe(), {"instance_key": self.instance_key}
 
-    def step(self, action: int) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int) -> tuple[str, float, bool, bool, Tree]:
         """One move. Raises ValueError for an action outside 0…3."""
         if not 0 <= int(action) < len(_MOVE_NAMES):
             raise ValueError(f"action must be 0…3 ({', '.join(_MOVE_NAMES)}), got {action}")
@@ -145,15 +147,27 @@ def _told(form: Observation, room: Room) -> str:
     return in_form(form, room.grid(), room.coordinates())
 
 
-@lru_cache(maxsize=16_384)
-def _room_of(
-    seed: int, split: Split, height: int, width: int, num_boxes: int, min_steps: int | None, max_steps: int | None
-) -> Room:
-    def generate(rng: np.random.Generator) -> Room | None:
-        room = generate_room(rng, height, width, num_boxes)
-        if room is None or (min_steps is None and max_steps is None):
-            return room
-        solution = shortest_solution(room, max_steps or 100)
-        return room if solution is not None and len(solution) >= (min_steps or 0) else None
+def _key_of(room: Room) -> str:
+    return room.key
 
-    return draw_instance(seed, split, generate, Room.grid)
+
+class _Wanted(NamedTuple):
+    """Rooms that the settings allow."""
+
+    height: int
+    width: int
+    num_boxes: int
+    min_steps: int | None
+    max_steps: int | None
+
+
+@lru_cache(maxsize=16_384)
+def _room_of(seed: int, split: Split, wanted: _Wanted) -> Room:
+    def generate(rng: np.random.Generator) -> Room | None:
+        room = generate_room(rng, wanted.height, wanted.width, wanted.num_boxes)
+        if room is None or (wanted.min_steps is None and wanted.max_steps is None):
+            return room
+        solution = shortest_solution(room, wanted.max_steps or 100)
+        return room if solution is not None and len(solution) >= (wanted.min_steps or 0) else None
+
+    return draw_instance(seed, split, generate, _key_of)

@@ -11,8 +11,9 @@ from typing import Any, NoReturn, get_args
 
 from pydantic.fields import FieldInfo
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import Tree, flatten, merge, nest, parse_assignments
+from rllib_ragen.config.load import flatten, merge, nest, parse_assignments
 from rllib_ragen.config.messages import allowed
 from rllib_ragen.config.paths import enter_path
 from rllib_ragen.config.schema import MOST, RESULTS, RunConfig, Section

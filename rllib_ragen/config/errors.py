@@ -1,4 +1,4 @@
-"""How bad input is told."""
+"""Configuration errors and "did you mean" hints."""
 
 from __future__ import annotations
 

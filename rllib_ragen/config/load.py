@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError, nearest
 from rllib_ragen.config.messages import sentence
 from rllib_ragen.config.paths import enter_path, enter_paths, leave_paths
@@ -16,10 +17,8 @@ from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name, task_name
 from rllib_ragen.config.yaml_text import YAMLError, dump_yaml, parse_yaml
 
-Tree = dict[str, Any]
 
-
-def parse_config(*layers: Mapping[str, Any]) -> RunConfig:
+def parse_config(*layers: Mapping[str, object]) -> RunConfig:
     """The config of `layers`, nested mappings of which later ones win key by key; whether keys fit is not checked.
 
     Raises:
@@ -107,7 +106,7 @@ def parse_assignments(assignments: Sequence[str]) -> Tree:
     return tree
 
 
-def nest(key: str, value: Any) -> Tree:
+def nest(key: str, value: object) -> Tree:
     """`("a.b", 1)` → `{"a": {"b": 1}}`."""
     *sections, last = key.split(".")
     tree: Tree = {last: value}

@@ -23,7 +23,7 @@ def sentence(error: ValidationError, schema: type[BaseModel] = RunConfig) -> str
     return text + (f" (and {len(faults) - 1} more)" if len(faults) > 1 else "")
 
 
-def _fault(path: tuple[str, ...], kind: str, value: Any, section: type[BaseModel]) -> str:
+def _fault(path: tuple[str, ...], kind: str, value: object, section: type[BaseModel]) -> str:
     for depth, part in enumerate(path, start=1):
         field = section.model_fields.get(part)
         if kind == "extra_forbidden" and depth == len(path):
@@ -38,7 +38,7 @@ def _fault(path: tuple[str, ...], kind: str, value: Any, section: type[BaseModel
     return f"{'.'.join(path) or 'config'}: must be a section with some of the keys {names}, got {value!r}"
 
 
-def is_section(annotation: Any) -> bool:
+def is_section(annotation: object) -> bool:
     """Whether a field is a section of its own."""
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
@@ -61,7 +61,7 @@ def _bounds(metadata: Iterable[Any]) -> list[str]:
     ]
 
 
-def _kind(annotation: Any) -> str:
+def _kind(annotation: object) -> str:
     if get_origin(annotation) is Annotated:
         kind, field = get_args(annotation)
         return f"{_kind(kind)} {' and '.join(_bounds(field.metadata))}"

@@ -15,8 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from ragen_envs.games.limits import GameLimits
 from ragen_envs.text import PromptStyle, TextLimits
+from ragen_envs.tree import Tree
 from rllib_ragen.config.paths import EMBEDDED_MODEL, enter_model, enter_path
-from rllib_ragen.config.task_names import game_name
+from rllib_ragen.config.task_names import shipped_game_name
 
 MOST = 1_000_000_000
 """Upper bound of what is only counted, and of seconds (30 years): no library below takes them for infinite or dies."""
@@ -35,7 +36,7 @@ class Section(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _no_other_type(cls, value: Any, info: ValidationInfo) -> Any:
+    def _no_other_type(cls, value: object, info: ValidationInfo) -> Any:
         """pydantic takes true for 1, `off` for false and "1_000" for a number: in a config all of them are mistakes."""
         _refuse_other_type(cls.model_fields[info.field_name or ""].annotation, value)
         return value
@@ -60,8 +61,8 @@ def _refuse_other_type(annotation: Any, value: Any) -> None:
 class EnvSection(Section):
     """Which task, and how it is told."""
 
-    name: str = Field("sokoban", description="environment name or Gymnasium id")
-    task: dict[str, Any] = Field(default_factory=dict, description="settings of the task environment")
+    name: str = Field("sokoban", description="environment's name, Gymnasium id, or import path my_pkg.worlds:MyWorld")
+    task: Tree = Field(default_factory=dict, description="settings of the task environment")
     max_turns: int = Field(
         5, ge=1, le=1_000_000, description="turns an episode may take; in a game, replies of each seat"
     )
@@ -79,7 +80,7 @@ class EnvSection(Section):
     @field_validator("name")
     @classmethod
     def _one_name_per_game(cls, name: str) -> str:
-        return game_name(name) or name
+        return shipped_game_name(name) or name
 
 
 class MultiAgentSection(Section):
@@ -185,12 +186,12 @@ class VLLMSection(Section):
 class CreditSection(Section):
     """Raw rewards → filtered groups → advantages per token."""
 
-    estimator: str = Field("rloo", description="advantage estimator")
+    estimator: str = Field("rloo", description="advantage estimator, or my_pkg.credit:MyEstimator")
     normalize: Literal["none", "batch"] = Field(
         "batch", description="batch: divide advantages by their std over the batch's trained tokens"
     )
     gamma: float = Field(1.0, ge=0, le=1, description="discount per token (gae, bi_level_gae, reinforce++)")
-    role_decay: float = Field(0.95, ge=0, lt=1, description="memory of the baselines of roles (rae)")
+    role_decay: float = Field(0.95, ge=0, lt=1, description="EMA decay of the per-role reward baseline (rae)")
     lam: float = Field(1.0, ge=0, le=1, description="GAE lambda (gae, bi_level_gae)")
     turn_gamma: float = Field(0.95, ge=0, le=1, description="discount per turn (bi_level_gae, gigpo, turn_grpo)")
     turn_weight: float = Field(
@@ -206,13 +207,12 @@ class CreditSection(Section):
         "group", description="whose statistics reward_norm uses; inductive: all of a role's trajectories"
     )
     overlong_cache: int | None = Field(
-        None,
-        ge=1,
-        le=10_000_000,
-        description="last tokens of a reply's limit that cost, up to 1 where it is cut off; null: free",
+        None, ge=1, le=10_000_000, description="soft overlong penalty window L_cache in tokens (DAPO eq. 13); null: off"
     )
-    filter: Literal["none", "top_p", "top_p_softmax", "top_k", "top_k_abs", "min_p"] = Field(
-        "none", description="which groups are learnt from"
+    filter: str = Field(
+        "none",
+        description="which groups are learnt from: none, top_p, top_p_softmax, top_k, top_k_abs, min_p, or"
+        " my_pkg:my_filter",
     )
     filter_value: float = Field(
         0.9, gt=0, le=1e6, description="v of the filter: a share, with top_k_abs a number of groups"
@@ -264,7 +264,7 @@ class LearnerSection(Section):
         description="train low-rank adapters of this rank instead of all weights (needs peft); null: off",
     )
     lora_alpha: float | None = Field(
-        None, gt=0, le=1e6, description="adapters count lora_alpha/lora_rank times; null: twice"
+        None, gt=0, le=1e6, description="LoRA scaling is lora_alpha / lora_rank; null: lora_alpha = 2 · lora_rank"
     )
     lora_targets: list[str] | None = Field(
         None, description="names of the linear layers that get adapters; null: all but the head"
@@ -279,8 +279,10 @@ class LearnerSection(Section):
         None, ge=1, le=MOST, description="update at which a falling schedule is at 0; null: `iterations`"
     )
     max_skipped_steps: int = Field(5, ge=1, le=MOST, description="stop after so many non-finite gradients in a row")
-    loss: Literal["token", "sequence"] = Field(
-        "token", description="ratio of each token (PPO), or of its whole trajectory (GSPO: wants clips near 3e-4)"
+    loss: str = Field(
+        "token",
+        description="token: ratio of each token (PPO); sequence: of its trajectory (GSPO: wants clips near 3e-4);"
+        " or my_pkg:my_loss",
     )
     tis_cap: float | None = Field(
         None,
@@ -299,10 +301,12 @@ class LearnerSection(Section):
     )
     entropy_coeff: float = Field(0.001, ge=0, le=1e6, description="entropy bonus")
     kl_coeff: float = Field(
-        0.0, ge=0, le=1e6, description="pull towards the model that the run started from; 0: not loaded"
+        0.0, ge=0, le=1e6, description="KL penalty to the reference policy (initial model); 0: no reference is loaded"
     )
-    kl_estimator: Literal["k1", "k2", "k3"] = Field("k3", description="estimator of that divergence")
-    kl_in: Literal["loss", "reward"] = Field("loss", description="whether it is a term of the loss or a turn's cost")
+    kl_estimator: Literal["k1", "k2", "k3"] = Field("k3", description="estimator of the KL penalty")
+    kl_in: Literal["loss", "reward"] = Field(
+        "loss", description="KL penalty as a term of the loss, or as a cost in each turn's reward"
+    )
     value_coeff: float = Field(0.5, ge=0, le=1e6, description="weight of the value loss (gae)")
     value_clip: float = Field(0.5, gt=0, le=1e6, description="clip range of the value loss")
 
@@ -318,7 +322,7 @@ class EvalSection(Section):
 
 
 class DiagnosticsSection(Section):
-    """How often, and how closely, it is measured what reasoning depends on (docs/diagnostics.md)."""
+    """When to estimate H(Z|X) and I(X;Z), and with how many thoughts (docs/diagnostics.md)."""
 
     interval: int = Field(
         5, ge=0, le=MOST, description="iterations between measurements of entropy and information; 0: none"

@@ -191,4 +191,4 @@ RULES: dict[str, Rule] = {
         sampler_gap,
     )
 }
-"""By the names of AlarmsSection's switches."""
+"""Rules by the names of AlarmsSection's switches."""

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ragen_envs.tree import Tree
+
 TERMS = ("task", "entropy", "kl")
 """The loss's terms: the clipped surrogate, the mean entropy, the mean divergence from the reference."""
 NUM_BUCKETS = 6
@@ -35,7 +37,7 @@ class Bucket:
     share: float
     """Factor of the bucket's mean loss in the batch's."""
     norms: dict[str, float]
-    """By term: L2 norm of the gradient of the bucket's own mean, as if it were a batch, with coefficient 1."""
+    """L2 norm by term: that of the gradient of the bucket's own mean, as if it were a batch, with coefficient 1."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +45,13 @@ class Gradients:
     """One measurement."""
 
     buckets: list[Bucket]
-    """From the smallest spread to the largest; fewer groups than buckets leave some out."""
+    """Buckets from the smallest spread to the largest; fewer groups than buckets leave some out."""
     norms: dict[str, float]
-    """By term, of the whole batch: the norm of Σ share · the bucket's gradient. Without a reference `kl` is NaN."""
+    """Norm by term over the whole batch, that of Σ share · the bucket's gradient. Without a reference `kl` is NaN."""
     coefficients: dict[str, float]
     """What each term counts in the loss."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Tree:
         """Everything, with norms per trajectory and per trained token added, and null for NaN."""
         tree = asdict(self)
         for bucket in tree["buckets"]:
@@ -108,7 +110,7 @@ def _norms(norms: Mapping[str, float], coefficients: Mapping[str, float]) -> lis
     return [f"{norms['task']:.3g}", *others]
 
 
-def _without_nan(value: Any) -> Any:
+def _without_nan(value: object) -> Any:
     if isinstance(value, Mapping):
         return {key: _without_nan(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):

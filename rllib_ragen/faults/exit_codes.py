@@ -29,9 +29,9 @@ class ExitCode(IntEnum):
     MEMORY = 8
     """The driver's process got no more memory."""
     INTERRUPTED = 130
-    """By SIGINT (Ctrl-C)."""
+    """End by SIGINT (Ctrl-C)."""
     TERMINATED = 143
-    """By SIGTERM."""
+    """End by SIGTERM."""
 
 
 class WorkersLost(RuntimeError):

@@ -27,6 +27,11 @@ from rllib_ragen.faults.heartbeat import own
 _LONGEST_GRACE_S = 60.0
 
 
+def on_stderr(text: str) -> None:
+    """Where commands without a display have their watchdog speak."""
+    print(text, file=sys.stderr, flush=True)
+
+
 @dataclass
 class _Wait:
     what: Callable[[], str]
@@ -116,7 +121,7 @@ class Watchdog:
 
 
 _waits: dict[int, list[_Wait]] = {}
-"""By thread, outermost first."""
+"""Waits by thread, outermost first."""
 
 
 @contextmanager

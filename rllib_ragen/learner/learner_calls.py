@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import ray
 from ray.exceptions import RayActorError, RayError
@@ -12,12 +12,17 @@ from ray.rllib.core.learner.learner_group import LearnerGroup
 
 from rllib_ragen.faults.exit_codes import WorkersLost
 from rllib_ragen.faults.heartbeat import heartbeat_of, own
+from rllib_ragen.faults.private_names.of_ray import actor_key, actor_manager
 from rllib_ragen.faults.watchdog import waiting
+from rllib_ragen.learner.learner import StarPOLearner
 
+Answer = TypeVar("Answer")
 _PING_S = 10.0
 
 
-def on_every_learner(learners: LearnerGroup, function: Callable[[Any], Any], what: str = "a call") -> list[Any]:
+def on_every_learner(
+    learners: LearnerGroup, function: Callable[[StarPOLearner], Answer], what: str = "a call"
+) -> list[Answer]:
     """`function(learner)` of every learner, in order of their index. Raises what any of them raised.
 
     Raises:
@@ -27,7 +32,9 @@ def on_every_learner(learners: LearnerGroup, function: Callable[[Any], Any], wha
         return _values(learners.foreach_learner(function))
 
 
-def on_first_learner(learners: LearnerGroup, function: Callable[[Any], Any], what: str = "a call") -> Any:
+def on_first_learner(
+    learners: LearnerGroup, function: Callable[[StarPOLearner], Answer], what: str = "a call"
+) -> Answer:
     """`function(learner)` of the first learner: all have the same weights. Raises what it raised.
 
     Where weights are sharded all learners run it, because to gather them is a collective call.
@@ -36,10 +43,11 @@ def on_first_learner(learners: LearnerGroup, function: Callable[[Any], Any], wha
         WorkersLost: the learner died.
     """
     if not learners.is_local and learners.config.sharding == "fsdp2":
-        return on_every_learner(learners, lambda learner: _if_first(learner, function(learner)), what)[0]
-    ids = None if learners.is_local else [learners._worker_manager.actor_ids()[0]]
+        return cast(Answer, on_every_learner(learners, lambda one: _if_first(one, function(one)), what)[0])
+    ids = None if learners.is_local else [actor_manager(learners).actor_ids()[0]]
     with at_work(learners, what):
-        return _values(learners.foreach_learner(function, remote_actor_ids=ids))[0]
+        first: Answer = _values(learners.foreach_learner(function, remote_actor_ids=ids))[0]
+    return first
 
 
 @contextmanager
@@ -49,10 +57,10 @@ def at_work(learners: LearnerGroup, what: str) -> Iterator[None]:
     Raises:
         WorkersLost: a learner died meanwhile. The others cannot go on either: each holds a part of every sum.
     """
-    actors = {} if learners.is_local else learners._worker_manager.actors()
+    actors = {} if learners.is_local else actor_manager(learners).actors()
 
     def pulses() -> object:
-        return [heartbeat_of(actor._actor_id.hex()) for actor in actors.values()] if actors else own()
+        return [heartbeat_of(actor_key(actor)) for actor in actors.values()] if actors else own()
 
     with waiting(f"{what} of {len(actors)} learner(s)" if actors else f"{what} of the learner", pulses):
         try:
@@ -75,8 +83,8 @@ def _is_dead(actor: Any) -> bool:
     return False
 
 
-def _if_first(learner: Any, value: Any) -> Any:
-    return value if learner._learner_index == 0 else None
+def _if_first(learner: StarPOLearner, value: Answer) -> Answer | None:
+    return value if learner.index == 0 else None
 
 
 def _values(results: Any) -> list[Any]:

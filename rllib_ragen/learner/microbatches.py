@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ragen_envs.tree import Tree
 from rllib_ragen.types import FloatArray, TokenRow
 
 
@@ -40,7 +40,7 @@ class MicroBatch:
     def to(self, device: torch.device) -> MicroBatch:
         """On `device`."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
-        moved: dict[str, Any] = {name: t if t is None else t.to(device, non_blocking=True) for name, t in own.items()}
+        moved: Tree = {name: t if t is None else t.to(device, non_blocking=True) for name, t in own.items()}
         return MicroBatch(**moved)
 
     def with_logprobs(

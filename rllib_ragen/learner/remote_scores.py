@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from ray.rllib.core.learner.learner_group import LearnerGroup
 
+from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.learner.learner_calls import on_every_learner
 from rllib_ragen.types import FloatArray, TokenRow, Trajectory
 
@@ -25,15 +25,15 @@ def reference_logprobs(learners: LearnerGroup, trajectories: Sequence[Trajectory
 def _shared_out(
     learners: LearnerGroup,
     trajectories: Sequence[Trajectory],
-    scores: Callable[[Any, list[TokenRow]], list[FloatArray]],
+    scores: Callable[[StarPOLearner, list[TokenRow]], list[FloatArray]],
     what: str,
 ) -> list[FloatArray]:
     rows = [unlabelled_row(trajectory) for trajectory in trajectories]
     count = max(1, len(learners))
     shares = [list(range(k, len(rows), count)) for k in range(count)]
 
-    def own_scores(learner: Any) -> list[FloatArray]:
-        return scores(learner, [rows[i] for i in shares[learner._learner_index]])
+    def own_scores(learner: StarPOLearner) -> list[FloatArray]:
+        return scores(learner, [rows[i] for i in shares[learner.index]])
 
     results = on_every_learner(learners, own_scores, what)
     found = {i: v for share, own in zip(shares, results, strict=True) for i, v in zip(share, own, strict=True)}

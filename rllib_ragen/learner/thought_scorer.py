@@ -14,6 +14,7 @@ from torch import Tensor
 from rllib_ragen.diagnostics.information import Array
 from rllib_ragen.faults.heartbeat import beat
 from rllib_ragen.learner.distributed import missing_passes
+from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.learner.learner_calls import on_every_learner
 from rllib_ragen.learner.microbatches import plan_microbatches
 from rllib_ragen.models.llm_module import LLMRLModule
@@ -26,9 +27,9 @@ def score_on_learners(
     """[N, M] as `score_thoughts`, the prompts shared out among the learners."""
     count = max(1, len(learners))
 
-    def columns(learner: Any) -> Array:
+    def columns(learner: StarPOLearner) -> Array:
         module: LLMRLModule = learner.module[module_id].unwrapped()
-        own = prompts[learner._learner_index :: count]
+        own = prompts[learner.index :: count]
         return score_thoughts(module, own, thoughts, learner.config.microbatch_tokens)
 
     scores = np.zeros((len(thoughts), len(prompts)))
@@ -77,7 +78,7 @@ def _prefill(module: LLMRLModule, prompt: IntArray) -> Any:
     return module.lm(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
 
 
-def _after(module: LLMRLModule, cache: Any, last: int, thoughts: Sequence[IntArray]) -> Array:
+def _after(module: LLMRLModule, cache: object, last: int, thoughts: Sequence[IntArray]) -> Array:
     """[len(thoughts)] for one prompt. Right padding needs no mask: nothing real attends to it."""
     width = max(map(len, thoughts))
     targets = np.zeros((len(thoughts), width), np.int64)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from ray.rllib.core.learner.training_data import TrainingData
 
+from ragen_envs.tree import Tree
 from rllib_ragen.types import TokenRow
 
 
@@ -29,7 +29,7 @@ class OptimizerStep:
 
     rows: list[TokenRow]
     totals: dict[str, Totals]
-    """By module id."""
+    """Totals by module id."""
 
 
 @dataclass
@@ -52,8 +52,8 @@ class TokenTrainingData(TrainingData):
         The plan does not depend on the number of learners.
         """
         by_module: dict[str, list[TokenRow]] = defaultdict(list)
-        for row in rows:
-            by_module[row.module_id].append(row)
+        for index, row in enumerate(rows):
+            by_module[row.module_id].append(replace(row, index=index))
         steps = []
         for _ in range(num_epochs):
             parts = {
@@ -71,7 +71,7 @@ class TokenTrainingData(TrainingData):
         if not any(total.tokens for step in self.steps for total in step.totals.values()):
             raise ValueError("an update needs at least one trained token")
 
-    def shard(self, num_shards: int, *args: Any, **kwargs: Any) -> list[tuple[TokenTrainingData, dict[str, Any]]]:
+    def shard(self, num_shards: int, *args: object, **kwargs: object) -> list[tuple[TokenTrainingData, Tree]]:
         """One share per learner, and no further arguments for its `update`."""
         shares: list[list[OptimizerStep]] = [[] for _ in range(num_shards)]
         for step in self.steps:

@@ -8,7 +8,6 @@ query head. It is differentiable and follows SDPA's conventions, so one module c
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +28,7 @@ def grouped_attention(
     attention_mask: Tensor | None,
     scaling: float | None = None,
     dropout: float = 0.0,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> tuple[Tensor, None]:
     """Softmax attention whose query heads share their group's keys without repeating them.
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.paths import EMBEDDED_MODEL
 from rllib_ragen.models.folder_files import check_files, read_object
 from rllib_ragen.models.weight_headers import check_weights
@@ -61,7 +61,7 @@ def check_model_folder(path: str, max_context_tokens: int, *, in_game: bool = Fa
     return folder
 
 
-def language_config(folder: Path) -> dict[str, Any]:
+def language_config(folder: Path) -> Tree:
     """config.json of a model folder; of a model of several kinds of input, the language model's part.
 
     Raises:
@@ -74,7 +74,7 @@ def language_config(folder: Path) -> dict[str, Any]:
     return part
 
 
-def position_limit(config: Mapping[str, Any]) -> int | None:
+def position_limit(config: Mapping[str, object]) -> int | None:
     """Positions that a model knows, RoPE scaling included; None: its config states no limit.
 
     Raises:
@@ -92,7 +92,7 @@ def position_limit(config: Mapping[str, Any]) -> int | None:
     return min([_stretched(rope, length) for rope in (*ropes, *nested) if isinstance(rope, dict)], default=length)
 
 
-def _stretched(rope: Mapping[str, Any], length: int) -> int:
+def _stretched(rope: Mapping[str, object], length: int) -> int:
     if rope.get("rope_type", rope.get("type")) not in _SCALED:
         return length
     original, factor = rope.get("original_max_position_embeddings") or length, rope.get("factor")

@@ -39,12 +39,12 @@ class ModuleSettings(TypedDict):
     path: str
     """Folder of a transformers model with safetensors."""
     dtype: str
-    """Of the sampler's weights and of activations. bfloat16: the learner keeps float32 weights and autocasts."""
+    """Type of the sampler's weights and of activations. bfloat16: the learner keeps float32 weights and autocasts."""
     temperature: float
     """Log-probs are those of softmax(logits / temperature), as the sampler's are."""
     value_head: bool
     seed: int
-    """Of what the model folder does not hold: critic and adapters."""
+    """Seed of what the model folder does not hold: critic and adapters."""
     grouped_attention: bool
     """This project's plain attention instead of SDPA: faster for small models on a CPU."""
     lora: LoraSettings | None
@@ -78,7 +78,7 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         self.llm = load_model(
             settings["path"],
             self.dtype if self.inference_only else torch.float32,
-            ATTENTION if settings["grouped_attention"] else "sdpa",
+            attention=ATTENTION if settings["grouped_attention"] else "sdpa",
         )
         lora = None if self.inference_only else settings["lora"]
         self.adapted = lora is not None
@@ -146,7 +146,7 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
             outputs["values"] = self.value_head(hidden)
         return outputs
 
-    def lm(self, **inputs: Any) -> Any:
+    def lm(self, **inputs: object) -> Any:
         """The transformers model's own forward pass, in the learner's types."""
         with self.autocast(self.llm.device):
             return self.llm(**inputs)
@@ -174,7 +174,7 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         *,
         not_components: str | Collection[str] | None = None,
         inference_only: bool = False,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> WeightState:
         """Weights by name, tied ones once; copies. With adapters: theirs and the critic's, as only they are trained.
 

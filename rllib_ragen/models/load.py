@@ -41,12 +41,15 @@ def load_config(folder: str | Path) -> Any:
         raise ValueError(f"model folder {str(folder)!r} has no usable config.json: {first_line(error)}") from error
 
 
-def load_model(folder: str | Path, dtype: torch.dtype, attention: str | None = None) -> PreTrainedModel:
-    """A causal LM with its weights from safetensors, on the CPU.
+def load_model(
+    folder: str | Path, dtype: torch.dtype, adapter: Path | None = None, *, attention: str | None = None
+) -> PreTrainedModel:
+    """Loads a causal LM with its weights from safetensors, on the CPU.
 
     Args:
         folder: of the model.
         dtype: of its weights here.
+        adapter: a peft folder to merge into them.
         attention: transformers' `attn_implementation`; None: its choice.
     """
     model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
@@ -57,7 +60,15 @@ def load_model(folder: str | Path, dtype: torch.dtype, attention: str | None = N
         local_files_only=True,
         trust_remote_code=False,
     )
-    return model
+    if adapter is None:
+        return model
+    from peft import PeftModel
+
+    adapted = PeftModel.from_pretrained(
+        model, str(adapter), local_files_only=True, use_safetensors=True, trust_remote_code=False
+    )
+    merged: PreTrainedModel = adapted.merge_and_unload()
+    return merged
 
 
 def empty_model(config: Any) -> PreTrainedModel:
@@ -97,17 +108,6 @@ def weightless_model(folder: str | Path, attention: str | None = None) -> tuple[
         if bars:
             transformers_logging.enable_progress_bar()
     return model, {name: {one if isinstance(one, str) else one[0] for one in keys} for name, keys in found.items()}
-
-
-def add_adapter(model: PreTrainedModel, folder: str | Path) -> PreTrainedModel:
-    """`model` with the adapters in a peft folder merged into its weights."""
-    from peft import PeftModel
-
-    adapted = PeftModel.from_pretrained(
-        model, str(folder), local_files_only=True, use_safetensors=True, trust_remote_code=False
-    )
-    merged: PreTrainedModel = adapted.merge_and_unload()
-    return merged
 
 
 def first_line(error: BaseException) -> str:

@@ -15,6 +15,9 @@ from typing import Any, Literal
 import torch
 import torch.distributed
 
+from ragen_envs.tree import Tree
+from rllib_ragen.faults.private_names.of_torch import gloo_group, nccl_group
+
 c10d: Any = torch.distributed
 """Untyped: the stubs lack what process groups are made of."""
 Backend = Literal["gloo", "nccl"]
@@ -27,7 +30,7 @@ class Rendezvous:
     """Where and how the members of a channel meet."""
 
     host: str
-    """Of the sender, as the receivers reach it."""
+    """Address of the sender, as the receivers reach it."""
     port: int
     size: int
     """Members, the sender included."""
@@ -35,7 +38,7 @@ class Rendezvous:
     timeout_s: float
     """Longest wait for a member, at the meeting and in each transfer."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Tree:
         """Plain values, for other processes."""
         return asdict(self)
 
@@ -47,20 +50,15 @@ class WeightChannel:
         RuntimeError: a member did not come, or is gone.
     """
 
-    def __init__(self, meeting: Rendezvous, rank: int, store: Any, host: str, device: torch.device) -> None:
+    def __init__(self, meeting: Rendezvous, rank: int, store: object, host: str, device: torch.device) -> None:
         """`host` is this member's own address; `device` holds the tensors."""
         self._device = device if meeting.backend == "nccl" else torch.device("cpu")
         prefixed = c10d.PrefixStore("weights", store)
         self._group: Any
         if meeting.backend == "gloo":
-            options = c10d.ProcessGroupGloo._Options()
-            options._devices = [c10d.ProcessGroupGloo.create_device(hostname=host)]
-            options._timeout = timedelta(seconds=meeting.timeout_s)
-            self._group = c10d.ProcessGroupGloo(prefixed, rank, meeting.size, options)
+            self._group = gloo_group(prefixed, rank, meeting.size, host, meeting.timeout_s)
         else:
-            options = c10d.ProcessGroupNCCL.Options()
-            options._timeout = timedelta(seconds=meeting.timeout_s)
-            self._group = c10d.ProcessGroupNCCL(prefixed, rank, meeting.size, options)
+            self._group = nccl_group(prefixed, rank, meeting.size, meeting.timeout_s)
 
     @classmethod
     def join(cls, meeting: Rendezvous, rank: int, host: str, device: torch.device) -> WeightChannel:

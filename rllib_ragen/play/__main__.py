@@ -7,45 +7,29 @@ python -m rllib_ragen.play --env sokoban --policy tiny
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
 
-from ragen_envs.registry import make_text_env
-from ragen_envs.reply import SEPARATOR, format_reply
 from ragen_envs.splits import Split
-from ragen_envs.text import TextEnv
 from rllib_ragen.config.command_line import make_parser, read_layers, run_command, whole_number
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten, merge, preset
 from rllib_ragen.config.paths import enter_model
-from rllib_ragen.config.printable import safe
 from rllib_ragen.config.schema import MAX_SEED, RunConfig
 from rllib_ragen.config.task_names import game_name
+from rllib_ragen.faults.ending import leave
+from rllib_ragen.faults.watchdog import Watchdog, on_stderr
 from rllib_ragen.models.quiet_libraries import quieten
-from rllib_ragen.run.folder import RunFolder
+from rllib_ragen.play.person import Person
+from rllib_ragen.play.shown_session import ShownSession, play
+from rllib_ragen.rollout.conversation import Conversation
+from rllib_ragen.rollout.specs import evaluation_specs
+from rllib_ragen.run.folder import RunFolder, is_run_folder
 from rllib_ragen.run.preflight import preflight
 from rllib_ragen.starpo.checks.build_config import build_config
-
-if TYPE_CHECKING:
-    from rllib_ragen.play.model_policy import Policy
+from rllib_ragen.types import Trajectory
 
 _FLAGS = ("--env",)
-
-
-class Player(Protocol):
-    """Answers prompts."""
-
-    def told(self, system: str, user: str) -> None:
-        """The first prompt."""
-
-    def next(self, user: str) -> None:
-        """A later one."""
-
-    def reply(self) -> str | None:
-        """The answer to the newest prompt; None: no more."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,9 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
 
     def work() -> None:
-        config = plan(options)
-        player: Player = Person(config.env.think) if options.policy is None else _policy(config, options)
-        play(config, player, options.split, options.instance)
+        config, adapter = plan(options)
+        fault = config.fault
+        with Watchdog(on_stderr, report_after_s=fault.report_after_s, hang_timeout_s=fault.hang_timeout_s):
+            _play(config, adapter, options)
 
     return run_command(work, keys=options.keys)
 
@@ -74,8 +59,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def plan(options: argparse.Namespace) -> RunConfig:
-    """The environment and, for a policy, the model.
+def plan(options: argparse.Namespace) -> tuple[RunConfig, Path | None]:
+    """Reads the environment and, for a policy, the model and the adapters to merge into it.
 
     Raises:
         ConfigError: whatever is wrong, in one sentence.
@@ -85,84 +70,39 @@ def plan(options: argparse.Namespace) -> RunConfig:
         name = str(flatten(given).get("env.name", RunConfig().env.name))
         config = build_config(preset(name), given)
         _refuse_games(config)
-        return config
-    policy = enter_model(options.policy)
-    path = Path(policy)
-    if (path / "config.yaml").is_file():
+        return config, None
+    model, adapter = enter_model(options.policy), None
+    path = Path(model)
+    if is_run_folder(path):
         folder = RunFolder.open(path)
         saved = folder.config()
         # Whether prompts are brief follows from the model's name, which is another one from now on.
         style = {"env": {"prompt_style": saved.text_limits().prompt_style}}
-        model = folder.export if folder.export.is_dir() else folder.newest_checkpoint().path / "default_policy/policy"
-        config = build_config(saved.model_dump(), style, given, {"model": {"path": str(model)}})
+        policy = folder.newest_policy()
+        adapter = policy.adapter
+        config = build_config(saved.model_dump(), style, given, {"model": {"path": str(policy.folder)}})
     else:
         name = str(flatten(given).get("env.name", RunConfig().env.name))
-        config = build_config(preset(name), given, {"model": {"path": policy}})
+        config = build_config(preset(name), given, {"model": {"path": model}})
     _refuse_games(config)
     if config.rollout.engine == "vllm":
         raise ConfigError("rollout.engine=vllm: a model plays here with the hf engine; allowed: auto, hf")
     preflight(config, writes=False)
-    return config
+    return config, adapter
 
 
-def play(config: RunConfig, player: Player, split: str, instance: int) -> None:
-    """Plays one episode and shows every message in full."""
-    env: TextEnv = make_text_env(config.env.name, config.env.task, asdict(config.text_limits()))
-    try:
-        message, _ = env.reset(seed=instance, options={"split": split, "outcome_seed": instance})
-        show("system", env.system_prompt)
-        show("user", message)
-        player.told(env.system_prompt, message)
-        total, done = 0.0, False
-        while not done and (reply := player.reply()) is not None:
-            message, reward, terminated, truncated, info = env.step(reply)
-            total, done = total + reward, terminated or truncated
-            dropped = f", ignored: {SEPARATOR.join(info['dropped'])}" if info["dropped"] else ""
-            ran = f" {SEPARATOR} ".join(info["actions"]) or "no valid action"
-            print(safe(f"· ran: {ran}{dropped}; reward {reward:g}"), flush=True)
-            show("end" if done else "user", message)
-            if not done:
-                player.next(message)
-        if done:
-            end = "success" if info["success"] else "no success"
-            print(f"{end} ({info['stop_reason']}) after {env.turn - 1} turns, return {total:g}")
-        else:
-            print(f"stopped before the end, return {total:g}")
-    finally:
-        env.close()
+def _play(config: RunConfig, adapter: Path | None, options: argparse.Namespace) -> None:
+    (spec,) = evaluation_specs(options.split, [options.instance])
+    trajectory = Trajectory(spec.group_id, spec.env_seed, spec.outcome_seed)
+    agent: Conversation
+    if options.policy is None:
+        agent = Person(trajectory, config.env.think)
+    else:
+        from rllib_ragen.play.model import Model, load_sampler
 
-
-class Person:
-    """Reads a line per turn: a whole reply, or only its actions."""
-
-    def __init__(self, think: bool) -> None:
-        self._thought = "" if think else None
-
-    def told(self, system: str, user: str) -> None:
-        """Says how to answer."""
-        print(f"Answer with actions (Up {SEPARATOR} Left) or with a whole reply; Ctrl-D ends.")
-
-    def next(self, user: str) -> None:
-        """Nothing to remember: it is on the screen."""
-
-    def reply(self) -> str | None:
-        """What the model would have to say for the same actions."""
-        for line in sys.stdin:
-            text = line.strip()
-            if not text:
-                continue
-            reply = text if "<" in text else self._whole(text)
-            show("assistant", reply)
-            return reply
-        return None
-
-    def _whole(self, actions: str) -> str:
-        return format_reply([part.strip() for part in actions.split(SEPARATOR)], self._thought)
-
-
-def show(role: str, text: str) -> None:
-    """One message, as it is but for control characters."""
-    print(f"[{role}]\n{safe(text)}", flush=True)
+        quieten()
+        agent = Model(trajectory, load_sampler(config, adapter, greedy=options.greedy), (spec.sampling_seed,))
+    play(config, ShownSession(spec, agent))
 
 
 def _refuse_games(config: RunConfig) -> None:
@@ -173,16 +113,9 @@ def _refuse_games(config: RunConfig) -> None:
         )
 
 
-def _policy(config: RunConfig, options: argparse.Namespace) -> Policy:
-    from rllib_ragen.play.model_policy import Policy
-
-    quieten()
-    return Policy(config, greedy=options.greedy, instance=options.instance, show=show)
-
-
 def _natural(text: str) -> int:
     return whole_number(text, 0, MAX_SEED)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from rllib_ragen.config.command_line import Parser, path_option, positive, run_command
 from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.faults.ending import leave
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -68,4 +68,4 @@ def write_report(paths: Sequence[Path], out: Path | None, max_trajectories: int)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main)

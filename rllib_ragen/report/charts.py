@@ -52,7 +52,7 @@ class Line:
     """One quantity of one group of runs."""
 
     label: str
-    """In the legend; empty: not there."""
+    """Entry in the legend; empty: not there."""
     colour: int
     style: int
     curves: list[tuple[Series, Series]]

@@ -47,6 +47,12 @@ class EnvSlot(Generic[Env]):
             except SystemExit as error:
                 # It may end its own episode, not the thread that others wait for, nor the process.
                 future.set_exception(RuntimeError(f"the environment called exit({error.code!r})"))
+            except BaseException as error:
+                # Ctrl-C is given to the main thread, never to an environment's: what comes up there, such as
+                # asyncio's CancelledError, is the environment's own.
+                if self._jobs is None:
+                    raise
+                future.set_exception(RuntimeError(f"the environment raised {type(error).__name__}"))
             else:
                 future.set_result(result)
 

@@ -43,7 +43,7 @@ class Played:
     """What one `play` call brings back from an actor."""
 
     episodes: list[Episode]
-    """In the order of the specs."""
+    """Episodes in the order of the specs."""
     metrics: Any
     error: str = ""
     """Why nothing was played. Raising instead would end the actor (and its engine) and hide the reason."""
@@ -66,9 +66,9 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         self.chat = self.config.chat_format()
         self.module: Any = None
         self.engines: dict[str, Engine] = {}
-        """By module id; empty until there are modules."""
+        """Engines by module id; empty until there are modules."""
         self._fetched: dict[str, ray.ObjectRef] = {}
-        """By module id: where in the object store the weights of its engine came from."""
+        """Object-store references, by module id, that the engines' weights came from."""
         self._meeting: Rendezvous | None = None
         self._base: MultiRLModule | None = None
         self._next_plain_group = 0

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from ray.rllib.core.columns import Columns
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
 
+from ragen_envs.tree import Tree
 from rllib_ragen.types import StopReason, Trajectory, Turn
 
 _TURN_FACTS = ("valid", "num_actions", "cached_tokens", "prompt", "state", "reply")
@@ -50,6 +49,7 @@ def to_episode(trajectory: Trajectory) -> SingleAgentEpisode:
         success=trajectory.success,
         error=trajectory.error,
         outcome=trajectory.outcome,
+        instance_key=trajectory.instance_key,
     )
     return episode
 
@@ -80,8 +80,9 @@ def to_trajectory(episode: SingleAgentEpisode) -> Trajectory:
         agent_id=episode.agent_id,
         error=facts["error"],
         outcome=facts["outcome"],
+        instance_key=facts["instance_key"],
     )
 
 
-def _info(turn: Turn) -> dict[str, Any]:
+def _info(turn: Turn) -> Tree:
     return {name: getattr(turn, name) for name in _TURN_FACTS}

@@ -14,9 +14,9 @@ from rllib_ragen.models.folder import check_model_folder
 from rllib_ragen.models.folder_files import read_object
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
 from rllib_ragen.run.start_ray import check_ray_address, set_thread_waits
+from rllib_ragen.run.users_modules import SET_IN_RAY_JOBS
 from rllib_ragen.starpo.checks.lora import check_lora
 
-_SET_IN_RAY_JOBS = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 _TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
 
 
@@ -89,7 +89,7 @@ def check_writable(folder: Path) -> None:
         ConfigError: that is not possible, or what is written would go with the working directory of a Ray job.
     """
     folder = enter_path(folder)
-    if _SET_IN_RAY_JOBS in os.environ and folder.is_relative_to(Path.cwd()):
+    if SET_IN_RAY_JOBS in os.environ and folder.is_relative_to(Path.cwd()):
         raise ConfigError(
             f"results_dir: {str(folder)!r} would be deleted with the working directory of this Ray job;"
             " give --results-dir an absolute path that all nodes share"

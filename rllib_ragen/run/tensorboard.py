@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,8 +13,14 @@ from rllib_ragen.config.printable import safe
 from rllib_ragen.diagnostics.information import Regime
 from rllib_ragen.diagnostics.information_probe import SAMPLES
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 Row = Mapping[str, Any]
 _PARTS = ("rollout", "wait", "update", "diagnostics", "sync")
+_MAX_SHOWN = 20_000
+"""Characters of one reply or prompt: TensorBoard turns the text into HTML again whenever a page asks for it."""
 _X, _Y, _REGIME = "conditional_entropy_token", "information_share", "regime"
 
 
@@ -27,7 +33,7 @@ class TensorBoardLog:
         self._writer = SummaryWriter(str(folder), purge_step=purge_step)
         self._draws = find_spec("matplotlib") is not None
 
-    def curves(self, iteration: int, values: Mapping[str, Any]) -> None:
+    def curves(self, iteration: int, values: Mapping[str, object]) -> None:
         """Those of `values`, by tag, that are numbers."""
         for tag, value in values.items():
             if isinstance(value, (int, float)):
@@ -59,7 +65,7 @@ def as_text(record: Row) -> str:
     return "\n\n".join(parts)
 
 
-def regime_figure(rows: Sequence[Row], sample: str) -> Any:
+def regime_figure(rows: Sequence[Row], sample: str) -> Figure:
     """The measurements in the plane of entropy and information, later ones darker, coloured by their regime."""
     measured = [row for row in rows if row.get(f"{sample}_{_REGIME}") is not None]
     numbers = np.array([[row[f"{sample}_{name}"] for name in (_X, _Y, _REGIME)] for row in measured], np.float64)
@@ -74,7 +80,7 @@ def regime_figure(rows: Sequence[Row], sample: str) -> Any:
     return figure
 
 
-def time_figure(rows: Sequence[Row]) -> Any:
+def time_figure(rows: Sequence[Row]) -> Figure:
     """What the time of each iteration went into."""
     # Rollouts beside the update take no time of their own; what is left of them is the wait.
     beside = any(row.get("time_wait_s") is not None for row in rows)
@@ -87,7 +93,7 @@ def time_figure(rows: Sequence[Row]) -> Any:
     return figure
 
 
-def _figure() -> tuple[Any, Any]:
+def _figure() -> tuple[Figure, Axes]:
     # Not pyplot: it would keep figures, and ask for a display.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -98,4 +104,7 @@ def _figure() -> tuple[Any, Any]:
 
 
 def _code(text: str) -> str:
-    return "\n".join(f"    {safe(line)}" for line in text.splitlines() or [""])
+    lines = [f"    {safe(line)}" for line in text[:_MAX_SHOWN].splitlines() or [""]]
+    if len(text) > _MAX_SHOWN:
+        lines += ["", f"… {len(text) - _MAX_SHOWN:,} more characters in trajectories.jsonl"]
+    return "\n".join(lines)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -81,6 +81,7 @@ class StarPO(RLlibBase):
         """First failed episode's error of the last evaluation; empty: none failed."""
         self._trajectories: list[Trajectory] = []
         self._advantages: dict[int, FloatArray] = {}
+        """Advantages of the last update by the trajectory's index."""
         self._ahead: Batch | None = None
         """Batch sampled for the next iteration, while the last one learnt (rollout.overlap)."""
         self._times: dict[str, float] = {}
@@ -105,7 +106,7 @@ class StarPO(RLlibBase):
         started, self._times = perf_counter(), {}
         batch = self._ahead or self._play_batch()
         self._ahead, self._whole = None, False
-        self._trajectories = batch.trajectories
+        self._trajectories = [replace(one, index=index) for index, one in enumerate(batch.trajectories)]
         ahead = Background(self._play_batch) if self.config.overlap == "one_step_off" else None
         own = self._matchmaker.own(self._trajectories)
         alive = [trajectory for trajectory in own if not trajectory.stop_reason.failed]
@@ -163,7 +164,7 @@ class StarPO(RLlibBase):
             kept = [trajectory for trajectory in filtered.kept if trajectory.module_id == module_id]
             own, measured = self._rows_of(kept, filtered.metrics["kept_ratio"])
             learnt = [trajectory for trajectory in kept if trajectory.num_reply_tokens]
-            self._advantages |= {id(t): row.advantages for t, row in zip(learnt, own, strict=True)}
+            self._advantages |= {t.index: row.advantages for t, row in zip(learnt, own, strict=True)}
             rows += own
             self._log(measured)
         return rows
@@ -240,7 +241,7 @@ class StarPO(RLlibBase):
         The same instances and seeds every time; no training counter moves.
 
         Returns:
-            rollout_statistics of the episodes and num_instances; of a game more (GameMatchmaker.evaluate).
+            evaluation_statistics of the episodes and num_instances; of a game more (GameMatchmaker.evaluate).
         """
 
         def play(specs: Sequence[EpisodeSpec]) -> list[Trajectory]:
@@ -251,6 +252,11 @@ class StarPO(RLlibBase):
 
         self.evaluation_error = ""
         return self._matchmaker.evaluate(play, split, num_instances)
+
+    @property
+    def success_by_instance(self) -> dict[str, float]:
+        """Of the last `evaluate_split`: mean success of each distinct instance, by a digest of its key."""
+        return self._matchmaker.success_by_instance
 
     def gradients(self, num_buckets: int, batch: Sequence[Trajectory] | None = None) -> Gradients:
         """Of a batch, none failed; None: the next iteration's, played here, uncounted. In a game of the main policy."""
@@ -270,7 +276,7 @@ class StarPO(RLlibBase):
 
     def last_advantages(self) -> list[FloatArray | None]:
         """Of each of `last_trajectories()`, [num_tokens]: its advantages in the update; None if it was left out."""
-        return [self._advantages.get(id(trajectory)) for trajectory in self._trajectories]
+        return [self._advantages.get(trajectory.index) for trajectory in self._trajectories]
 
     @property
     def stop_reason(self) -> str | None:
@@ -301,7 +307,7 @@ class StarPO(RLlibBase):
         """Writes the main policy's adapters as a folder that peft loads. Raises ValueError if there are none."""
         return export_adapter(self.learner_group, self._matchmaker.main, self.config, Path(export_dir))
 
-    def restore_env_runners(self, env_runner_group: Any) -> list[int]:
+    def restore_env_runners(self, env_runner_group: object) -> list[int]:
         """Takes restarted runners back into service, with current weights."""
         return self._rollouts.restore()
 
@@ -316,8 +322,8 @@ class StarPO(RLlibBase):
             asdict(self._counters),
             self.config.to_run_config().model_dump(mode="json"),
             self.config.model_folder,
-            self._ahead.trajectories if self._ahead else [],
-            self.config.lora(),
+            ahead=self._ahead.trajectories if self._ahead else [],
+            lora=self.config.lora(),
         )
 
     def load_checkpoint(self, checkpoint_dir: str) -> None:
@@ -331,7 +337,7 @@ class StarPO(RLlibBase):
         self._counters, ahead = load_state(Path(checkpoint_dir), self.config, self.learner_group)
         self._estimator.restore(self._counters.estimator)
         self._matchmaker.restore(self._counters.matchmaker)
-        self._iteration = self._counters.iteration
+        self.set_iteration(self._counters.iteration)
         self._ahead = Batch(ahead, [], 0.0, self._counters.ahead_drawn) if ahead else None
         self._sync_weights()
         kwargs = {"algorithm": self}

@@ -20,6 +20,7 @@ from rllib_ragen.types import TokenRow, Trajectory
 def assign_credit(
     trajectories: Sequence[Trajectory],
     kept_ratio: float,
+    *,
     section: CreditSection,
     estimator: Estimator,
     learners: LearnerGroup,

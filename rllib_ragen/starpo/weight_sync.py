@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import ray
 import torch
@@ -18,8 +17,11 @@ from ray.rllib.core.learner.learner_group import LearnerGroup
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
 
+from ragen_envs.tree import Tree
 from rllib_ragen.faults.exit_codes import NotFinite
+from rllib_ragen.faults.private_names.of_ray import actor_manager
 from rllib_ragen.faults.watchdog import waiting
+from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.learner.learner_calls import on_every_learner, on_first_learner
 from rllib_ragen.models.fsdp import gathered
 from rllib_ragen.models.weight_arrays import WeightState, to_array
@@ -32,7 +34,7 @@ class WeightSnapshot:
     """One policy version in the object store, for runners that come back later: the learner may be busy then."""
 
     version: int
-    weights: dict[str, Any] | None
+    weights: Tree | None
     """ObjectRef by policy; None where there is no remote runner, or they got the weights by `broadcast`."""
     failures: RunnerFailures = field(default_factory=RunnerFailures)
     """Runners that did not take it."""
@@ -75,9 +77,9 @@ def sync_weights(
     return replace(snapshot, failures=failures)
 
 
-def put(learners: LearnerGroup) -> dict[str, Any]:
+def put(learners: LearnerGroup) -> Tree:
     """Where the weights of each policy are in the object store. Of one that has not changed it is where it was."""
-    refs: dict[str, Any] = on_first_learner(learners, _put, "a copy of the weights")
+    refs: Tree = on_first_learner(learners, _put, "a copy of the weights")
     return refs
 
 
@@ -86,7 +88,7 @@ def send(
 ) -> RunnerFailures:
     """Gives a snapshot to the remote runners `runner_ids`. Who has not got it within `timeout_s` is restarted."""
     with waiting(f"weights to {len(runner_ids)} env runner(s)", may_hang=False):
-        results = runners._worker_manager.foreach_actor(
+        results = actor_manager(runners).foreach_actor(
             "set_state",
             kwargs={"state": {COMPONENT_RL_MODULE: snapshot.weights, WEIGHTS_SEQ_NO: snapshot.version}},
             remote_actor_ids=list(runner_ids),
@@ -95,7 +97,7 @@ def send(
     return restart_late(runners, runner_ids, results, timeout_s)
 
 
-def _not_finite(learner: Any) -> str:
+def _not_finite(learner: StarPOLearner) -> str:
     """Name of the first of its weights that is not finite, or empty. Of sharded weights, its own share is looked at."""
     for module_id in sorted(learner.module.keys()):
         for name, parameter in learner.module[module_id].unwrapped().named_parameters():
@@ -105,19 +107,19 @@ def _not_finite(learner: Any) -> str:
     return ""
 
 
-def _weights(learner: Any) -> dict[str, WeightState]:
+def _weights(learner: StarPOLearner) -> dict[str, WeightState]:
     """By policy."""
     return {module_id: _weights_of(learner, module_id) for module_id in sorted(learner.module.keys())}
 
 
-def _weights_of(learner: Any, module_id: str) -> WeightState:
+def _weights_of(learner: StarPOLearner, module_id: str) -> WeightState:
     """Arrays that share memory with the weights; of a plain model, or the adapters alone."""
     whole = learner.config.weight_transfer != "adapters"
     tensors = learner.module[module_id].unwrapped().tensors(inference_only=whole)
     return {name: to_array(tensor) for name, tensor in gathered(tensors)}
 
 
-def _put(learner: Any) -> dict[str, Any]:
+def _put(learner: StarPOLearner) -> Tree:
     refs = {}
     for module_id in sorted(learner.module.keys()):
         kept = learner.frozen_in_store.get(module_id)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +12,7 @@ from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import read_yaml
 from rllib_ragen.config.paths import enter_path
 from rllib_ragen.config.printable import word
+from rllib_ragen.faults.ending import leave
 from rllib_ragen.run.preflight import check_writable, preflight
 from rllib_ragen.sweep.spec import CHECKED_COMBINATIONS, SweepSpec, read_sweep, save_sweep, told
 from rllib_ragen.sweep.trial import SPEC_FILE, load_spec
@@ -113,4 +113,4 @@ def plan_resume(options: argparse.Namespace) -> tuple[SweepSpec, Path]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main)

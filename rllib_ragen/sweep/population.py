@@ -15,6 +15,7 @@ from ray.tune import Callback
 from ray.tune.schedulers import PopulationBasedTraining
 from ray.tune.schedulers.pb2 import PB2
 
+from ragen_envs.tree import Tree
 from rllib_ragen.sweep.place import driven
 from rllib_ragen.sweep.population_member import member_name, member_number
 from rllib_ragen.sweep.spec import SweepSpec
@@ -24,7 +25,7 @@ _KEPT = 20
 """Checkpoints of a member that Tune keeps: with 4, a quick donor's were gone before a slow starter had read them."""
 
 
-def population_space(spec: SweepSpec, study: SweepStudy) -> dict[str, Any]:
+def population_space(spec: SweepSpec, study: SweepStudy) -> Tree:
     """Tune's parameter space: the members, each with its start."""
     while study.num_asked < spec.num_trials:
         number = study.ask().number
@@ -37,7 +38,7 @@ def population_space(spec: SweepSpec, study: SweepStudy) -> dict[str, Any]:
     }
 
 
-def population_options(spec: SweepSpec) -> dict[str, Any]:
+def population_options(spec: SweepSpec) -> Tree:
     """What `tune.RunConfig` is to know more than of other sweeps."""
     return {
         "stop": {"finished": 1},
@@ -75,7 +76,7 @@ class MemberNotes(Callback):
         """A member is done."""
         self._tell(trial, str(trial.last_result.get("stopped", "")), "")
 
-    def on_trial_error(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+    def on_trial_error(self, iteration: int, trials: object, trial: object, **info: object) -> None:
         """A member has failed for good."""
         self._tell(trial, "", "crashed; see its log")
 
@@ -93,7 +94,7 @@ class _Inside:
     def __init__(self, spec: SweepSpec) -> None:
         self._spec = spec
 
-    def __call__(self, config: dict[str, Any]) -> dict[str, Any]:
+    def __call__(self, config: Tree) -> Tree:
         values = dict(config["values"])
         for name, dimension in self._spec.dimensions().items():
             found = dimension.distribution

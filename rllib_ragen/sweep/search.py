@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from ray.tune.search import Searcher
 
+from ragen_envs.tree import Tree
 from rllib_ragen.sweep.place import driven
 from rllib_ragen.sweep.spec import SweepSpec
 from rllib_ragen.sweep.study import SweepStudy, result_of
@@ -35,14 +35,14 @@ class StudySearch(Searcher):
             self._study = SweepStudy(self._spec, driven())
         return self._study
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Tree:
         return self.__dict__ | {"_study": None}
 
-    def set_search_properties(self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any) -> bool:
+    def set_search_properties(self, metric: str | None, mode: str | None, config: Tree, **spec: object) -> bool:
         """Takes nothing: the study has its own space."""
         return True
 
-    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+    def suggest(self, trial_id: str) -> Tree | str | None:
         """The next run: its whole config, and which configuration of the study it is."""
         if self._queue is None:
             self._queue = self._lost()
@@ -57,10 +57,10 @@ class StudySearch(Searcher):
         self._known.add(trial_id)
         return {"number": number, "seed": seed, "values": self.study.trial(number).params}
 
-    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+    def on_trial_result(self, trial_id: str, result: Tree) -> None:
         """Nothing: schedulers look at Tune's results themselves."""
 
-    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+    def on_trial_complete(self, trial_id: str, result: Tree | None = None, error: bool = False) -> None:
         """A run is over: done, stopped early, or failed for good."""
         number, seed = self.study.assigned()[trial_id]
         row = result or {}

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from optuna.distributions import CategoricalDistribution
 from pydantic import Field, ValidationError
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import Tree, flatten, merge, preset
+from rllib_ragen.config.load import flatten, merge, preset
 from rllib_ragen.config.messages import sentence
 from rllib_ragen.config.paths import (
     EMBEDDED_MODEL,
@@ -53,8 +54,8 @@ class SweepSpec(Section):
 
     name: str = Field(pattern=r"^\w[\w.-]*$", description="study's and folder's name")
     question: str = Field("", description="what the sweep is to answer, for people")
-    base: dict[str, Any] = Field(default_factory=dict, description="config of every run, over its environment's preset")
-    space: dict[str, Any] = Field(default_factory=dict, description="what varies: key → choice, uniform, …")
+    base: Tree = Field(default_factory=dict, description="config of every run, over its environment's preset")
+    space: Tree = Field(default_factory=dict, description="what varies: key → choice, uniform, …")
     sampler: Literal["tpe", "random", "grid", "cmaes"] = Field("tpe", description="who chooses")
     scheduler: Literal["none", "asha", "median", "pbt", "pb2"] = Field(
         "none", description="who stops hopeless runs early, or (pbt, pb2) lets them go on from the best ones' weights"
@@ -79,7 +80,7 @@ class SweepSpec(Section):
         """The space. Raises ConfigError if it makes no sense."""
         return read_space(self.space, known_keys(RunConfig().model_dump(mode="json")))
 
-    def combinations(self) -> list[dict[str, Any]]:
+    def combinations(self) -> list[Tree]:
         """Every choice, or both ends, of every dimension with those of every other: a grid, if all are choices."""
         dimensions = self.dimensions()
         everything = itertools.product(*(dimension.samples() for dimension in dimensions.values()))
@@ -100,7 +101,7 @@ class SweepSpec(Section):
         """Configurations that will be tried."""
         return min(self.trials, len(self.combinations())) if self.sampler == "grid" else self.trials
 
-    def config(self, values: Mapping[str, Any], seed: int) -> RunConfig:
+    def config(self, values: Mapping[str, object], seed: int) -> RunConfig:
         """The config of one run.
 
         Args:
@@ -116,7 +117,7 @@ class SweepSpec(Section):
         return build_config(preset(env), settings, {"seed": seed})
 
 
-def read_sweep(tree: Mapping[str, Any], folder: Path | None = None, *, smoke: bool = False) -> SweepSpec:
+def read_sweep(tree: Mapping[str, object], folder: Path | None = None, *, smoke: bool = False) -> SweepSpec:
     """The checked sweep.
 
     Args:
@@ -159,16 +160,16 @@ def save_sweep(spec: SweepSpec, path: Path) -> None:
     path.write_text(dump_yaml(tree), encoding="utf-8")
 
 
-def _with_paths(name: str, given: Any, change: Callable[[str, str], str]) -> Any:
+def _with_paths(name: str, given: object, change: Callable[[str, str], str]) -> object:
     """A dimension of the space with `change(key, path)` in place of each path among its choices."""
     keys = [key.strip() for key in name.split(",")]
     if not isinstance(given, Mapping) or not isinstance(given.get("choice"), list) or not set(keys) & set(PATH_KEYS):
         return given
 
-    def changed(key: str, value: Any) -> Any:
+    def changed(key: str, value: object) -> object:
         return change(key, value) if key in PATH_KEYS and isinstance(value, str) else value
 
-    def choice(value: Any) -> Any:
+    def choice(value: object) -> object:
         if len(keys) == 1:
             return changed(keys[0], value)
         fits = isinstance(value, list) and len(value) == len(keys)
@@ -237,6 +238,6 @@ def check_population(spec: SweepSpec) -> None:
         )
 
 
-def told(values: Mapping[str, Any]) -> str:
+def told(values: Mapping[str, object]) -> str:
     """`learner.lr=0.001, credit.estimator=grpo`."""
     return ", ".join(f"{name}={value}" for name, value in values.items())

@@ -20,11 +20,13 @@ import optuna
 from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.faults.private_names.of_optuna import note
 from rllib_ragen.sweep.place import study_url
 from rllib_ragen.sweep.spec import MINIMISED, SweepSpec
 
-Result = dict[str, Any]
+Result = Tree
 """objectives by name, `iteration`, `stopped` ("" or why before its end), `error` ("" or what)."""
 _SPACE = "space"
 _ENDED_WITH = "ended_with"
@@ -95,7 +97,7 @@ class SweepStudy:
         pairs = [(trial, seed) for trial in running for seed in self._spec.seeds]
         return [(trial.number, seed) for trial, seed in pairs if f"result:{seed}" not in trial.user_attrs]
 
-    def tell(self, number: int, seed: int, result: Result, ended_with: Mapping[str, Any] | None = None) -> None:
+    def tell(self, number: int, seed: int, result: Result, ended_with: Mapping[str, object] | None = None) -> None:
         """One run is over; the configuration is, when all of its runs are. Telling twice changes nothing.
 
         ended_with: values that the run had at last, where they are not those that it was asked with.
@@ -121,7 +123,8 @@ class SweepStudy:
         for name in self._spec.objectives:
             found = [result[name] for result in results]
             values.append(statistics.fmean(found))
-            self._note(number, f"spread:{name}", statistics.stdev(found) if len(found) > 1 else 0.0)
+            if len(found) > 1:
+                self._note(number, f"spread:{name}", statistics.stdev(found))
         self._note(number, "stopped", next((result["stopped"] for result in results if result["stopped"]), ""))
         if any(map(math.isnan, values)):
             self._note(number, "failed", "an objective was not measured")
@@ -129,9 +132,8 @@ class SweepStudy:
         else:
             self.study.tell(number, values)
 
-    def _note(self, number: int, name: str, value: Any) -> None:
-        # Optuna's own way asks for the Trial object, which ends with the process that asked.
-        self.study._storage.set_trial_user_attr(self.trial(number)._trial_id, name, value)
+    def _note(self, number: int, name: str, value: object) -> None:
+        note(self.study, number, name, value)
 
     def finished(self) -> list[FrozenTrial]:
         """Configurations with objectives, in the order they were asked for."""
@@ -142,14 +144,14 @@ class SweepStudy:
         return list(self.study.best_trials) if self.finished() else []
 
 
-def values_of(trial: FrozenTrial) -> dict[str, Any]:
+def values_of(trial: FrozenTrial) -> Tree:
     """What a configuration is: what was asked for, of a population's member what it ended with."""
     return {**trial.params, **trial.user_attrs.get(_ENDED_WITH, {})}
 
 
 def result_of(row: Mapping[str, Any], spec: SweepSpec, stopped: str = "", error: str = "") -> Result:
     """A run's result from what it last reported."""
-    objectives: dict[str, Any] = {name: float(row.get(name, math.nan)) for name in spec.objectives}
+    objectives: Tree = {name: float(row.get(name, math.nan)) for name in spec.objectives}
     return {**objectives, "iteration": int(row.get("iteration", 0)), "stopped": stopped, "error": error}
 
 

@@ -6,11 +6,12 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.load import read_yaml
 from rllib_ragen.config.schema import RunConfig
-from rllib_ragen.run.folder import RunFolder, SavedState
+from rllib_ragen.run.folder import RunFolder, SavedState, is_run_folder
 from rllib_ragen.sweep.spec import SweepSpec, read_sweep
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 SPEC_FILE = "sweep.yaml"
 RESULT_FILE = "result.json"
-"""In a run folder: the run is over, and this is what it reported last."""
+"""What a run that is over reported last, in its folder."""
 
 
 def run_folder_of(sweep: Path, number: int, seed: int) -> Path:
@@ -29,7 +30,7 @@ def run_folder_of(sweep: Path, number: int, seed: int) -> Path:
     return sweep / "runs" / f"trial_{number:04}_seed{seed}"
 
 
-def play_trial(assignment: dict[str, Any], sweep: Path) -> None:
+def play_trial(assignment: Tree, sweep: Path) -> None:
     """The Tune trainable. `assignment` is StudySearch.suggest's: {number, seed, values}.
 
     Reports after every validation: the objectives, `iteration`, and at the end `finished` and `stopped`. A run that is
@@ -50,7 +51,7 @@ def play_trial(assignment: dict[str, Any], sweep: Path) -> None:
     tune.report(json.loads((path / RESULT_FILE).read_text()))
 
 
-def run_config(sweep: Path, values: Mapping[str, Any], seed: int, path: Path) -> RunConfig:
+def run_config(sweep: Path, values: Mapping[str, object], seed: int, path: Path) -> RunConfig:
     """The config of a run of the sweep whose folder is `path`."""
     config = load_spec(sweep).config(values, seed)
     config.results_dir, config.name = path.parent, path.name
@@ -60,7 +61,7 @@ def run_config(sweep: Path, values: Mapping[str, Any], seed: int, path: Path) ->
     return config
 
 
-def finish(path: Path, result: dict[str, Any]) -> None:
+def finish(path: Path, result: Tree) -> None:
     """Marks the run in `path` as over, at once or not at all."""
     partial = (path / RESULT_FILE).with_suffix(".part")
     partial.write_text(json.dumps(result))
@@ -72,19 +73,19 @@ def train(
     start: SavedState | None,
     on_evaluation: OnEvaluation | None = None,
     on_save: OnSave | None = None,
-) -> dict[str, Any]:
+) -> Tree:
     """Trains from `start` in the run folder that the config names; the last validation, and why it stopped if early."""
     from rllib_ragen.faults.interrupt import Interrupt
     from rllib_ragen.faults.watchdog import Watchdog
     from rllib_ragen.run.console import Display
     from rllib_ragen.run.evaluation import find_baselines
-    from rllib_ragen.run.loop import run_training
+    from rllib_ragen.run.loop import Surroundings, run_training
     from rllib_ragen.run.preflight import preflight
 
     assert config.name is not None
     path = config.results_dir / config.name
     preflight(config)
-    folder = RunFolder.open(path) if (path / "config.yaml").is_file() else RunFolder.create(config, path.name)
+    folder = RunFolder.open(path) if is_run_folder(path) else RunFolder.create(config, path.name)
     with (path / "log.txt").open("a", encoding="utf-8") as log:
         display = Display(log)
         # Not entered: in a trial signals are Tune's.
@@ -97,9 +98,8 @@ def train(
             hang_timeout_s=fault.hang_timeout_s,
             stacks=path / "hang.txt",
         ):
-            training, reason = run_training(
-                config, folder, start, display, interrupt, baselines, on_evaluation=on_evaluation, on_save=on_save
-            )
+            around = Surroundings(config, folder, display, interrupt, baselines, on_evaluation, on_save)
+            training, reason = run_training(around, start)
     early = "" if training.iteration >= config.iterations else f"{reason} (iteration {training.iteration})"
     last = [one for one in training.evaluations if (one.split, one.iteration) == ("val", training.iteration)]
     return {**measures(last), "finished": True, "stopped": early}

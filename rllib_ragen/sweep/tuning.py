@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ray import tune
+from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, MedianStoppingRule
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.printable import command
 from rllib_ragen.run.start_ray import start_ray
 from rllib_ragen.sweep.console import SweepLines
@@ -69,10 +71,10 @@ def tuner(spec: SweepSpec, folder: Path, resume: bool) -> Any:
     state = folder / _TUNE
     if resume and tune.Tuner.can_restore(str(state)):
         return tune.Tuner.restore(str(state), trainable, resume_unfinished=True, resume_errored=False)
-    search: dict[str, Any] = {"search_alg": StudySearch(spec), "num_samples": spec.num_trials * len(spec.seeds)}
-    options: dict[str, Any] = {"callbacks": []}
-    space: dict[str, Any] = {}
-    name: Callable[[Any], str] = _trial_id
+    search: Tree = {"search_alg": StudySearch(spec), "num_samples": spec.num_trials * len(spec.seeds)}
+    options: Tree = {"callbacks": []}
+    space: Tree = {}
+    name: Callable[[Trial], str] = _trial_id
     if spec.is_population:
         space = population_space(spec, SweepStudy(spec, folder))
         search, options = {}, population_options(spec)
@@ -97,11 +99,11 @@ def tuner(spec: SweepSpec, folder: Path, resume: bool) -> Any:
     )
 
 
-def _trial_id(trial: Any) -> str:
+def _trial_id(trial: Trial) -> str:
     return str(trial.trial_id)
 
 
-def _member(trial: Any) -> str:
+def _member(trial: Trial) -> str:
     return member_name(trial.config["number"])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,21 +18,26 @@ from ragen_envs.games.env import TextGameEnv
 from ragen_envs.games.limits import GameLimits
 from ragen_envs.games.players import PLAYERS
 from ragen_envs.games.registry import game_names, make_game
+from ragen_envs.tree import Tree
 from rllib_ragen.config.command_line import make_parser, path_option, positive, read_layers, run_command
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten, merge, parse_config, preset
 from rllib_ragen.config.paths import EMBEDDED_MODEL
 from rllib_ragen.config.schema import ModelSection, RunConfig
-from rllib_ragen.config.task_names import game_name
+from rllib_ragen.config.task_names import game_name, task_name
+from rllib_ragen.faults.ending import leave
+from rllib_ragen.faults.exit_codes import NothingPlayed
+from rllib_ragen.faults.watchdog import Watchdog, on_stderr
 from rllib_ragen.models.folder import check_model_folder
 from rllib_ragen.models.quiet_libraries import quieten
 from rllib_ragen.models.tiny.run_model import ensure_run_model
 from rllib_ragen.starpo.checks.build_config import build_config
-from rllib_ragen.tournament.players import ReplyLimits, ScriptedPlayer, TablePlayer
+from rllib_ragen.tournament.reply_limits import ReplyLimits
 
 if TYPE_CHECKING:
+    from rllib_ragen.rollout.conversation import Sampler
     from rllib_ragen.tournament.elo import Rating
-    from rllib_ragen.tournament.matches import Record
+    from rllib_ragen.tournament.match_session import Record
     from rllib_ragen.tournament.model_sources import ModelSource
 
 RANDOM = "uniform"
@@ -80,7 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             plan = make_plan(options)
             if options.out.exists() and not options.force:
                 raise ConfigError(f"--out: {options.out} exists already; give --force to replace it")
-            report = hold(plan)
+            fault = plan.config.fault
+            with Watchdog(on_stderr, report_after_s=fault.report_after_s, hang_timeout_s=fault.hang_timeout_s):
+                report = hold(plan)
         except ValueError as error:
             raise ConfigError(str(error)) from error
         options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -127,7 +134,10 @@ def make_plan(options: argparse.Namespace) -> Plan:
     run = models[0].config if models else None
     saved = None if run is None else build_config(run)
     asked = flatten(given).get("env.name") or (saved.env.name if saved else None)
-    game = game_name(str(asked))
+    try:
+        game = game_name(task_name(str(asked or RunConfig().env.name)))
+    except ValueError as error:
+        raise ConfigError(f"env.name: {error}") from None
     if game is None:
         raise ConfigError(f"env.name is {asked!r}; allowed here are games: {', '.join(game_names())}")
     path = {"model": {"path": options.models[0] if models else EMBEDDED_MODEL}}
@@ -174,7 +184,7 @@ def _ready(source: ModelSource, config: RunConfig) -> ModelSource:
     return source
 
 
-def hold(plan: Plan) -> dict[str, Any]:
+def hold(plan: Plan) -> Tree:
     """Plays, prints, and returns what the JSON file holds."""
     from rich.console import Console
 
@@ -190,13 +200,23 @@ def hold(plan: Plan) -> dict[str, Any]:
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
     game = plan.make_env().game
-    players = _players(plan)
-    names = [player.name for player in players]
+    models = [source.name for source in plan.models]
+    names = [*models, *plan.scripts]
     fixtures = round_robin(names, game, plan.plays, plan.config.seed)
     console.print(f"{plan.game}: {len(names)} players, {len(fixtures)} games", markup=False)
-    records = play_all(fixtures, players, plan.make_env, _progress(len(fixtures)))
+    records = play_all(
+        fixtures,
+        _load(plan),
+        plan.make_env,
+        env_timeout_s=plan.config.rollout.env_timeout_s,
+        progress=_progress(len(fixtures)),
+    )
+    if failed := [record for record in records if record.error]:
+        told = f"{len(failed)} of {len(records)} games failed; the first: {failed[0].error}"
+        if len(failed) == len(records):
+            raise NothingPlayed(told)
+        console.print(f"{told}\nThey count for nobody.", markup=False)
     results = seat_results(records, game)
-    models = [source.name for source in plan.models]
     leaks = {name: scripts_exploited(plan.game, PLAYERS[name]) for name in plan.scripts}
     leaks |= {name: exploited(records, game, plan.game, name) for name in models}
     print_results(console, results, models or names)
@@ -214,7 +234,7 @@ def hold(plan: Plan) -> dict[str, Any]:
     })  # fmt: skip
 
 
-def _report(plan: Plan, records: Sequence[Record], found: Mapping[str, Any]) -> dict[str, Any]:
+def _report(plan: Plan, records: Sequence[Record], found: Mapping[str, Any]) -> Tree:
     return {
         "format": _FORMAT,
         "game": plan.game,
@@ -224,23 +244,23 @@ def _report(plan: Plan, records: Sequence[Record], found: Mapping[str, Any]) -> 
         "plays": plan.plays,
         "seed": plan.config.seed,
         "games": len(records),
+        "errors": [record.error for record in records if record.error],
         "models": {source.name: str(source.adapter or source.folder) for source in plan.models},
         **found,
     }
 
 
-def _players(plan: Plan) -> list[TablePlayer]:
-    scripts: list[TablePlayer] = [ScriptedPlayer(name, PLAYERS[name], think=plan.limits.think) for name in plan.scripts]
+def _load(plan: Plan) -> dict[str, Sampler]:
+    """The models, by name."""
     if not plan.models:
-        return scripts
-    from rllib_ragen.tournament.model_player import ModelPlayer
+        return {}
+    from rllib_ragen.tournament.model_player import load_player
 
     quieten()
+    return {source.name: load_player(source, plan.replies) for source in plan.models}
 
-    return [*(ModelPlayer.load(source, plan.replies) for source in plan.models), *scripts]
 
-
-def _progress(total: int) -> Any:
+def _progress(total: int) -> Callable[[int], None]:
     """Tells the terminal how far it is, about twenty times."""
     every = max(1, total // 20)
 
@@ -252,4 +272,4 @@ def _progress(total: int) -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main)

@@ -15,7 +15,8 @@ from ragen_envs.games.exploitability import EXACT_GAMES, FrequencyTable, decisio
 from ragen_envs.games.game import TextGame
 from rllib_ragen.run.console import percent
 from rllib_ragen.tournament.elo import Rating, elo_ratings
-from rllib_ragen.tournament.matches import Record, score
+from rllib_ragen.tournament.match_session import Record
+from rllib_ragen.tournament.matches import score
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,9 @@ class Exploited:
 
 
 def seat_results(records: Sequence[Record], game: TextGame) -> list[SeatResult]:
-    """The results of every (player, seat, opponent), in the order in which they were first played."""
+    """The results of every (player, seat, opponent), in the order in which they were first played; without failures."""
     groups: dict[tuple[str, str, str], list[Record]] = {}
-    for record in records:
+    for record in (one for one in records if not one.error):
         first, second = record.fixture.players
         for player, seat, opponent in ((first, game.seats[0], second), (second, game.seats[1], first)):
             groups.setdefault((player, seat, opponent), []).append(record)

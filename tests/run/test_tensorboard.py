@@ -50,11 +50,20 @@ def test_every_line_of_a_reply_is_code() -> None:
     assert plain == ["group 7, return -1, max_turns", "turn 1, reward -1", "reply"]
 
 
+def test_a_very_long_reply_is_cut_and_says_so() -> None:
+    turn = {"prompt": "Turn 1", "reply": "a" * 1_000_000, "reward": -1.0}
+    text = as_text({"group_id": "7", "return": -1.0, "stop_reason": "max_turns", "turns": [turn]})
+    assert text.endswith("\n\n… 980,000 more characters in trajectories.jsonl") and len(text) < 21_000
+
+
 def test_figures_show_what_was_measured() -> None:
     (axes,) = regime_figure(rows(), "first_turn").axes
     (points,) = axes.collections
-    np.testing.assert_allclose(points.get_offsets(), [[0.3, 0.7]] * 3)
-    assert axes.get_legend().get_texts()[0].get_text() == "diverse reasoning"
+    np.testing.assert_allclose(np.asarray(points.get_offsets(), np.float64), np.array([[0.3, 0.7]] * 3))
+    legend = axes.get_legend()
+    assert legend is not None and legend.get_texts()[0].get_text() == "diverse reasoning"
     (axes,) = time_figure(rows()).axes
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["rollout", "update", "diagnostics", "sync"]
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["rollout", "update", "diagnostics", "sync"]
     assert axes.get_ylim()[1] == pytest.approx(3.5, rel=0.1)

@@ -33,7 +33,7 @@ def test_a_cooperative_game_has_scores_and_no_ratings(tmp_path: Path, capsys: py
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--env", "poker"], "env.name is 'poker'; allowed here are games: tic_tac_toe"),
+        (["--env", "poker"], "env.name: unknown environment 'poker'; allowed: "),
         (["--env", "sokoban"], "env.name is 'sokoban'; allowed here are games: tic_tac_toe"),
         ([], "env.name is None; allowed here are games: tic_tac_toe"),
         (["nowhere", "--env", "kuhn_poker"], "'nowhere' is no model; allowed: tiny"),

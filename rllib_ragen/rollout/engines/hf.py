@@ -29,7 +29,7 @@ Result = tuple[int, Sampled | EngineFailure]
 _WAITING_SHARE = 8
 """Prefill as soon as one in so many live requests waits for it."""
 _DENSE_SHARE = 0.7
-"""From this share of live rows on, computing the idle ones too is cheaper than gathering the live ones' keys."""
+"""Share of live rows from which on computing the idle ones too is cheaper than gathering the live ones' keys."""
 
 
 class HFEngine(Engine):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
@@ -43,7 +42,9 @@ class RaggedLayer(CacheLayerMixin):
         self.values = value_states.new_zeros(self.rows, heads, self.max_context, value_states.shape[-1])
         self.is_initialized = True
 
-    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object
+    ) -> tuple[Tensor, Tensor]:
         """Writes the window's tokens and returns its rows' keys and values, [B, KV, num_keys, D] each."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)

@@ -18,7 +18,7 @@ class SamplingTensors:
     top_k: Tensor
     """0 means the whole vocabulary."""
     uniforms: Tensor
-    """In [0, 1), float64."""
+    """Random numbers in [0, 1), float64."""
 
     @property
     def truncates(self) -> bool:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
+from ragen_envs.tree import Tree
 from rllib_ragen.faults.heartbeat import beat
 from rllib_ragen.models.load import empty_model, load_config
 from rllib_ragen.models.weight_channel import Rendezvous, TensorSpec
@@ -286,10 +287,10 @@ def prepare_process(on_gpu: bool) -> None:
         os.environ.setdefault(name, value)
 
 
-def _fixed_args(on_gpu: bool, max_context: int) -> dict[str, Any]:
+def _fixed_args(on_gpu: bool, max_context: int) -> Tree:
     """The engine arguments that nobody chooses."""
     # Seeded requests and chunked prefill together crash vLLM's CPU backend: prompts are taken whole there.
-    cpu_only: dict[str, Any] = {} if on_gpu else {"enable_chunked_prefill": False, "block_size": _BLOCK_TOKENS}
+    cpu_only: Tree = {} if on_gpu else {"enable_chunked_prefill": False, "block_size": _BLOCK_TOKENS}
     return {
         "max_num_batched_tokens": max(_MIN_BATCHED_TOKENS, max_context),
         "enable_prefix_caching": True,
@@ -320,7 +321,7 @@ def _sampling_params(sampling: Sampling, room: int) -> SamplingParams:
     )
 
 
-def _weight_spec(config: Any) -> WeightSpec:
+def _weight_spec(config: object) -> WeightSpec:
     """Names and shapes of the model's weights, without making it."""
     return WeightSpec.of(empty_model(config))
 

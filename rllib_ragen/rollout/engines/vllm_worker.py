@@ -10,11 +10,12 @@ import torch
 from safetensors.torch import load_file
 from vllm.model_executor.layers.vocab_parallel_embedding import UnquantizedEmbeddingMethod
 
+from ragen_envs.tree import Tree
+from rllib_ragen.faults.private_names.of_torch import ask_for_amx
 from rllib_ragen.models.weight_channel import Rendezvous, TensorSpec, WeightChannel
 
 # vLLM's small-matrix kernels use AMX without asking the kernel for leave, which is an illegal instruction in bf16.
-if hasattr(torch.cpu, "_init_amx"):
-    torch.cpu._init_amx()
+ask_for_amx()
 
 
 class WeightSync:
@@ -34,7 +35,7 @@ class WeightSync:
         for cache in self.model_runner.kv_caches:
             cache.zero_()
 
-    def ragen_join(self: Any, meeting: dict[str, Any], first_rank: int, host: str) -> None:
+    def ragen_join(self: Any, meeting: Tree, first_rank: int, host: str) -> None:
         """Becomes a receiver of a weight channel; the engine's workers have ranks from `first_rank` on."""
         self.ragen_channel = WeightChannel.join(Rendezvous(**meeting), first_rank + self.rank, host, self.device)
 

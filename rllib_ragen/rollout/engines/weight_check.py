@@ -14,7 +14,7 @@ class WeightSpec:
     """What an update must hold."""
 
     shapes: Mapping[str, torch.Size]
-    """Of every entry of the state dict."""
+    """Shape of every entry of the state dict."""
     twins: Mapping[str, str]
     """Tied entries: each name → the first name of the same tensor. One of a group is enough."""
 

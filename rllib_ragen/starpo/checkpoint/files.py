@@ -7,11 +7,12 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+
+from ragen_envs.tree import Tree
 
 PARTIAL = "partial"
 """Beginning of the name of a folder that is being written."""
-Digest = dict[str, Any]
+Digest = Tree
 """{"bytes": size, "sha256": hex} of a file."""
 
 

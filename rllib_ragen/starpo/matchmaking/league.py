@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ragen_envs.seeds import Stream, seed_of
+from ragen_envs.tree import Tree
 from rllib_ragen.config.schema import MultiAgentSection
-from rllib_ragen.rollout.seeds import derived_seed
 from rllib_ragen.types import Trajectory
 
-_CHOICE = 6
 _PREFIX = "league_"
 _WORTH = {"win": 1.0, "draw": 0.5, "loss": 0.0}
 
@@ -29,11 +29,11 @@ class League:
 
     size: int
     joined: list[int] = field(default_factory=lambda: [0])
-    """By place: the iteration after which the policy was copied there."""
+    """Iteration, by place, after which the policy was copied there."""
 
     def opponent(self, run_seed: int, group: int, seat: int) -> str:
         """Who sits at `seat` in all games of `group`: every member is as likely."""
-        place = derived_seed(run_seed, _CHOICE, group, seat) % len(self.joined)
+        place = seed_of(Stream.LEAGUE_OPPONENT, run_seed, group, seat) % len(self.joined)
         return f"{_PREFIX}{place}"
 
     def place_to_take(self, section: MultiAgentSection, iteration: int, score: float | None) -> int | None:
@@ -55,7 +55,7 @@ class League:
         self.joined[place : place + 1] = [iteration]
         return f"{_PREFIX}{place}"
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Tree:
         """For a checkpoint."""
         return {"joined": list(self.joined)}
 
