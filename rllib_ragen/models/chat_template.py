@@ -61,12 +61,10 @@ def check_variables(template: str, given: Mapping[str, Any]) -> None:
     """Whether the template has the variables `given`.
 
     Raises:
-        ValueError: one that it does not use, or that is not to be set; one sentence with the key.
+        ValueError: one that it does not use; one sentence with the key.
     """
     names = template_variables(template) - _OURS
     for name in given:
-        if name in _OURS:
-            raise ValueError(f"model.template_kwargs: {name!r} is what conversations are rendered with; not to be set")
         if name not in names:
             raise ValueError(
                 f"model.template_kwargs: the chat template does not use {name!r}; {nearest(name, sorted(names))}"
@@ -77,8 +75,10 @@ def rendering_variables(given: Mapping[str, Any]) -> dict[str, Any]:
     """`model.template_kwargs` as a template gets them: a pinned date as the function that templates ask for it.
 
     Raises:
-        ValueError: a date that is none.
+        ValueError: a name that is not to be set, or a date that is none; one sentence with the key.
     """
+    if taken := sorted(_OURS & given.keys()):
+        raise ValueError(f"model.template_kwargs: {taken[0]!r} is what conversations are rendered with; not to be set")
     variables = dict(given)
     if NOW in variables:
         variables[NOW] = _clock_at(variables[NOW])
