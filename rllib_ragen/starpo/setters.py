@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
 
@@ -27,7 +27,7 @@ class FluentSetters(AlgorithmConfig):
         *,
         model: str = NotProvided,
         dtype: Literal['float32', 'bfloat16'] = NotProvided,
-        template_kwargs: dict[str, typing.Any] = NotProvided,
+        template_kwargs: dict[str, Any] = NotProvided,
         reply_prefix: str = NotProvided,
     ) -> Self:
         """Sets the policy.
@@ -163,7 +163,7 @@ class FluentSetters(AlgorithmConfig):
         sharding: Literal['ddp', 'fsdp2'] = NotProvided,
         lr: float = NotProvided,
         critic_lr: float = NotProvided,
-        betas: tuple[typing.Annotated[float, FieldInfo(annotation=NoneType, required=True, metadata=[Ge(ge=0), Lt(lt=1)])], typing.Annotated[float, FieldInfo(annotation=NoneType, required=True, metadata=[Ge(ge=0), Lt(lt=1)])]] = NotProvided,
+        betas: tuple[float, float] = NotProvided,
         adam_eps: float = NotProvided,
         weight_decay: float = NotProvided,
         grad_clip: float = NotProvided,

@@ -6,7 +6,7 @@ import re
 import textwrap
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -23,7 +23,7 @@ _HEADER = '''\
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
 
@@ -105,6 +105,10 @@ def _type(annotation: Any) -> str:
         return " | ".join(map(_type, get_args(annotation)))
     if annotation is NoneType:
         return "None"
+    if get_origin(annotation) is Annotated:
+        return _type(get_args(annotation)[0])
+    if get_origin(annotation) in (tuple, list, dict):
+        return f"{get_origin(annotation).__name__}[{', '.join(map(_type, get_args(annotation)))}]"
     plain = isinstance(annotation, type) and not get_args(annotation)
     return str(annotation.__name__ if plain else annotation).removeprefix("typing.")
 
