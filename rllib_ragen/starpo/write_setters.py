@@ -23,7 +23,7 @@ _HEADER = '''\
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
 
