@@ -49,7 +49,11 @@ def start_ray(config: RunConfig) -> None:
     if ray.is_initialized():
         pass  # A notebook's own: it has what its owner gave it, or is told below what it lacks.
     elif os.environ.get("RAY_ADDRESS"):
-        ray.init(logging_level=logging.ERROR, runtime_env={"py_modules": users_modules(config)})
+        try:
+            ray.init(logging_level=logging.ERROR, runtime_env={"py_modules": users_modules(config)})
+        except ConnectionError as error:
+            # `auto` without a cluster, or a server that is not Ray.
+            raise ConfigError(f"RAY_ADDRESS={os.environ['RAY_ADDRESS']}: {' '.join(str(error).split())}") from None
     else:
         start_local(max(os.cpu_count() or 1, cpus_wanted(config)))
     quieten()
