@@ -111,7 +111,7 @@ def read_layers(options: argparse.Namespace) -> tuple[Tree, Tree]:
 
 
 def _flag_value(key: str, text: str) -> Any:
-    """Of a key that is a text the text itself; any other is said as in YAML."""
+    """Reads a flag: of a key that is a text the text itself; any other is said as in YAML."""
     annotation = field_of(key).annotation
     kinds = set(get_args(annotation) or (annotation,)) - {NoneType}
     if not kinds <= {int, float, bool}:
@@ -123,12 +123,12 @@ def _flag_value(key: str, text: str) -> Any:
 
 
 def positive(text: str) -> int:
-    """An option's value. Raises argparse.ArgumentTypeError if it is no whole number from 1 to `MOST`."""
+    """Returns an option's value. Raises argparse.ArgumentTypeError if it is no whole number from 1 to `MOST`."""
     return whole_number(text, 1, MOST)
 
 
 def whole_number(text: str, least: int, most: int) -> int:
-    """An option's value. Raises argparse.ArgumentTypeError if it is no whole number in this range."""
+    """Returns an option's value. Raises argparse.ArgumentTypeError if it is no whole number in this range."""
     found = int(text) if text.isascii() and text.isdigit() and len(text) < len(str(most)) + 2 else least - 1
     if not least <= found <= most:
         raise argparse.ArgumentTypeError(f"must be an integer ≥ {least} and ≤ {most}, got {text!r}")
@@ -136,7 +136,7 @@ def whole_number(text: str, least: int, most: int) -> int:
 
 
 def path_option(text: str) -> Path:
-    """An option's value as an absolute path. Raises argparse.ArgumentTypeError if it is none."""
+    """Returns an option's value as an absolute path. Raises argparse.ArgumentTypeError if it is none."""
     try:
         return enter_path(text)
     except ConfigError as error:

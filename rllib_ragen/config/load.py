@@ -42,7 +42,8 @@ def merge(*layers: Mapping[str, Any]) -> Tree:
 
 
 def read_yaml(path: Path) -> Tree:
-    """The mapping that a YAML file holds, paths as `paths.enter_path` understands them; an empty file holds none.
+    """Returns the mapping that a YAML file holds, paths as `paths.enter_path` understands them; an empty file holds
+    none.
 
     Raises:
         ConfigError: no such file, not YAML, or no mapping.

@@ -44,7 +44,7 @@ def is_section(annotation: object) -> bool:
 
 
 def allowed(field: FieldInfo) -> str:
-    """What a field takes, in words: `an integer ≥ 1`, `one of hf, vllm`."""
+    """Says what a field takes, in words: `an integer ≥ 1`, `one of hf, vllm`."""
     bounds = _bounds(field.metadata)
     if any(getattr(m, "pattern", None) for m in field.metadata):
         bounds.append("of letters, digits and . _ -")

@@ -18,7 +18,7 @@ _TUNE_STARTED_IN = "TUNE_ORIG_WORKING_DIR"
 
 
 def enter_path(given: str | Path, folder: str | Path | None = None) -> Path:
-    """`given` as an absolute path: `~` expanded, a relative one taken from `folder`.
+    """Returns `given` as an absolute path: `~` expanded, a relative one taken from `folder`.
 
     Args:
         given: what somebody wrote.
@@ -40,12 +40,14 @@ def enter_path(given: str | Path, folder: str | Path | None = None) -> Path:
 
 
 def enter_model(given: str, folder: str | Path | None = None) -> str:
-    """`model.path`: `tiny` stays a name, anything else is a path (`./tiny` a folder of that name)."""
+    """Returns `model.path`: `tiny` stays a name, anything else is a path (`./tiny` a folder of that name)."""
     return given if given == EMBEDDED_MODEL else str(enter_path(given, folder))
 
 
 def enter_paths(tree: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:
-    """A config's nested mapping, as the file in `folder` says it, with absolute paths. What is no text stays."""
+    """Returns a config's nested mapping, as the file in `folder` says it, with absolute paths. What is no text
+    stays.
+    """
     entered = dict(tree)
     for key in PATH_KEYS:
         section, _, name = key.rpartition(".")
@@ -58,7 +60,8 @@ def enter_paths(tree: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:
 
 
 def leave_path(path: str | Path, folder: Path, root: Path) -> str:
-    """How a file in `folder` names `path`: relative if that still holds when `root` is moved as a whole; else absolute.
+    """Says how a file in `folder` names `path`: relative if that still holds when `root` is moved as a whole; else
+    absolute.
 
     So below `root`; and `root`'s own place, which is wherever it is.
 
@@ -71,7 +74,7 @@ def leave_path(path: str | Path, folder: Path, root: Path) -> str:
 
 
 def leave_paths(tree: Mapping[str, Any], folder: Path, root: Path) -> dict[str, Any]:
-    """The inverse of `enter_paths`, for a file in `folder` of the folder `root`, which may be moved."""
+    """Returns the inverse of `enter_paths`, for a file in `folder` of the folder `root`, which may be moved."""
     left = dict(tree)
     for key in PATH_KEYS:
         section, _, name = key.rpartition(".")

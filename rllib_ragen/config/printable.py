@@ -11,7 +11,7 @@ def safe(text: str) -> str:
 
 
 def word(text: object) -> str:
-    """One word of a shell command, quoted if need be; what `safe` would change stands in bash's `$'…'`."""
+    """Returns one word of a shell command, quoted if need be; what `safe` would change stands in bash's `$'…'`."""
     plain = str(text)
     if safe(plain) == plain:
         return shlex.quote(plain)
@@ -20,5 +20,5 @@ def word(text: object) -> str:
 
 
 def command(module: str, *words: object) -> str:
-    """`python -m rllib_ragen.<module> …`, as it can be pasted into a shell."""
+    """Returns `python -m rllib_ragen.<module> …`, as it can be pasted into a shell."""
     return " ".join(["python", "-m", f"rllib_ragen.{module}", *map(word, words)])

@@ -37,7 +37,7 @@ class Section(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _no_other_type(cls, value: object, info: ValidationInfo) -> Any:
-        """pydantic takes true for 1, `off` for false and "1_000" for a number: in a config all of them are mistakes."""
+        """Refuses what pydantic would take: true for 1, `off` for false, "1_000" for a number."""
         _refuse_other_type(cls.model_fields[info.field_name or ""].annotation, value)
         return value
 

@@ -19,7 +19,7 @@ def shipped_game_name(name: str) -> str | None:
 
 
 def is_shipped(name: str) -> bool:
-    """Whether `name` is an environment or game of the package, in any of its spellings. Imports nothing."""
+    """Says whether `name` is an environment or game of the package, in any of its spellings. Imports nothing."""
     return name in (*env_names(), *map(gym_id, env_names())) or shipped_game_name(name) is not None
 
 

@@ -38,7 +38,7 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
     def whole_number(self, node: yaml.ScalarNode) -> int:
-        """`10`, `010` (ten), `0o10`, `0xA`."""
+        """Returns `10`, `010` (ten), `0o10`, `0xA`."""
         text = str(self.construct_scalar(node))
         return int(text, _BASES.get(text[:2], 10))
 
@@ -47,7 +47,7 @@ class _Dumper(yaml.SafeDumper):
     """Quotes every text that YAML 1.1 or 1.2 would take for something else, so that any reader finds a text."""
 
     def text(self, text: str) -> yaml.ScalarNode:
-        """With escapes where a character is a line break to YAML 1.1 alone, or none that prints."""
+        """Writes a text with escapes where a character is a line break to YAML 1.1 alone, or none that prints."""
         plain = all(character.isprintable() or character == "\n" for character in text)
         return self.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else '"')
 
@@ -65,7 +65,7 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.whole_number)
 
 
 def parse_yaml(text: str) -> Any:
-    """What a YAML text says.
+    """Says what a YAML text says.
 
     Raises:
         YAMLError: it is not YAML, or gives a key twice.
@@ -78,6 +78,6 @@ def parse_yaml(text: str) -> Any:
 
 
 def dump_yaml(tree: Any) -> str:
-    """YAML text of plain values, which `parse_yaml` reads back the same."""
+    """Returns YAML text of plain values, which `parse_yaml` reads back the same."""
     text: str = yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
     return text

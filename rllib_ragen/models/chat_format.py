@@ -80,7 +80,7 @@ class ChatFormat:
     def from_folder(
         cls, path: str | Path, *, reply_prefix: str = "", template_kwargs: Mapping[str, Any] | None = None
     ) -> ChatFormat:
-        """The format of a model folder, with the stop tokens of its generation_config.json.
+        """Returns the format of a model folder, with the stop tokens of its generation_config.json.
 
         Raises:
             ValueError: no such folder, no tokenizer in it, or no usable chat template.
@@ -93,7 +93,7 @@ class ChatFormat:
         return cls(tokenizer, reply_prefix=reply_prefix, extra_stop_ids=stops, template_kwargs=template_kwargs)
 
     def with_clock(self, clock: Callable[[str], str]) -> ChatFormat:
-        """The same format on another day: `clock` answers what a template asks `strftime_now`."""
+        """Returns the same format on another day: `clock` answers what a template asks `strftime_now`."""
         prefix, stops = self._given
         other = ChatFormat(
             self.tokenizer, reply_prefix=prefix, extra_stop_ids=stops, template_kwargs=self.template_kwargs
@@ -102,7 +102,7 @@ class ChatFormat:
         return other
 
     def text(self, messages: Sequence[Mapping[str, str]]) -> str:
-        """What the template makes of a conversation, up to the model's next token.
+        """Says what the template makes of a conversation, up to the model's next token.
 
         Raises:
             ValueError: the template refuses it; one sentence.

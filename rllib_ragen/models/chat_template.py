@@ -23,7 +23,7 @@ _OURS = {"messages", "tools", "documents", "raise_exception", *inspect.signature
 
 
 def template_text(tokenizer: PreTrainedTokenizerBase) -> str:
-    """The template that conversations are rendered with.
+    """Returns the template that conversations are rendered with.
 
     Raises:
         ValueError: there is none, several without a default, or something that is no text.
@@ -45,7 +45,7 @@ def template_text(tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 def template_variables(template: str) -> set[str]:
-    """Names that a template uses and does not set itself.
+    """Returns names that a template uses and does not set itself.
 
     Raises:
         ValueError: it is no Jinja template; one sentence.
@@ -58,7 +58,7 @@ def template_variables(template: str) -> set[str]:
 
 
 def check_variables(template: str, given: Mapping[str, Any]) -> None:
-    """Whether the template has the variables `given`.
+    """Checks that the template has the variables `given`.
 
     Raises:
         ValueError: one that it does not use; one sentence with the key.
@@ -72,7 +72,7 @@ def check_variables(template: str, given: Mapping[str, Any]) -> None:
 
 
 def rendering_variables(given: Mapping[str, Any]) -> dict[str, Any]:
-    """`model.template_kwargs` as a template gets them: a pinned date as the function that templates ask for it.
+    """Returns `model.template_kwargs` as a template gets them: a pinned date as the function that templates ask for it.
 
     Raises:
         ValueError: a name that is not to be set, or a date that is none; one sentence with the key.
@@ -101,6 +101,6 @@ class _Generation(Extension):
     tags = {"generation"}  # noqa: RUF012 - jinja2's own annotation
 
     def parse(self, parser: Parser) -> list[nodes.Node]:
-        """Its contents, which are read as if the block were not there."""
+        """Returns its contents, which are read as if the block were not there."""
         next(parser.stream)
         return list(parser.parse_statements(("name:endgeneration",), drop_needle=True))

@@ -16,7 +16,7 @@ _DATES = ("date_string", "current_date", "today", "date")
 
 
 def check_chat(chat: ChatFormat, think: bool | None) -> None:
-    """Whether replies in this format can be well-formed, turn after turn, on any day.
+    """Checks that replies in this format can be well-formed, turn after turn, on any day.
 
     Args:
         chat: of the model, with the run's `env.reply_prefix` and `model.template_kwargs`.
@@ -88,7 +88,7 @@ def _check_history(chat: ChatFormat) -> None:
 
 
 def _talk(turns: int, *, system: bool = False) -> list[dict[str, str]]:
-    """A conversation of so many user messages, with a stand-in for each reply."""
+    """Returns a conversation of so many user messages, with a stand-in for each reply."""
     messages = [{"role": "system", "content": "Rules"}] if system else []
     for turn in range(turns):
         if turn:

@@ -62,7 +62,7 @@ def check_model_folder(path: str, max_context_tokens: int, *, in_game: bool = Fa
 
 
 def language_config(folder: Path) -> Tree:
-    """config.json of a model folder; of a model of several kinds of input, the language model's part.
+    """Returns config.json of a model folder; of a model of several kinds of input, the language model's part.
 
     Raises:
         ValueError: it cannot be read; one sentence.
@@ -75,7 +75,7 @@ def language_config(folder: Path) -> Tree:
 
 
 def position_limit(config: Mapping[str, object]) -> int | None:
-    """Positions that a model knows, RoPE scaling included; None: its config states no limit.
+    """Returns positions that a model knows, RoPE scaling included; None: its config states no limit.
 
     Raises:
         ValueError: a length or factor that is no positive number.

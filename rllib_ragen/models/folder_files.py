@@ -17,7 +17,7 @@ _LFS = b"version https://git-lfs.github.com/spec/"
 
 
 def check_files(folder: Path) -> None:
-    """Whether the files of `folder` can be read, are no Git-LFS pointers and, where they must be, JSON objects.
+    """Checks that the files of `folder` can be read, are no Git-LFS pointers and, where they must be, JSON objects.
 
     Raises:
         ValueError: one sentence that names the first file that is not.
@@ -34,7 +34,7 @@ def check_files(folder: Path) -> None:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object that a file of a model folder holds.
+    """Returns the JSON object that a file of a model folder holds.
 
     Raises:
         ValueError: it cannot be read, or holds something else; one sentence.
@@ -51,7 +51,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def token_ids(value: object) -> list[int] | None:
-    """`eos_token_id` and the like: null, a number, or a list of them; None if it is nothing of these."""
+    """Returns `eos_token_id` and the like: null, a number, or a list of them; None if it is nothing of these."""
     found = value if isinstance(value, list) else [] if value is None else [value]
     whole = all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in found)
     return list(found) if whole else None
@@ -72,6 +72,6 @@ def _check_beginning(path: Path) -> None:
 
 
 def _check_generation(path: Path) -> None:
-    """Only what is used: which tokens end a reply."""
+    """Checks only what is used: which tokens end a reply."""
     if path.is_file() and token_ids(found := read_object(path).get("eos_token_id")) is None:
         raise ValueError(f"model.path: eos_token_id in {path} must be a token id or a list of them, got {found!r}")

@@ -14,7 +14,7 @@ from transformers.utils import logging as transformers_logging
 
 
 def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
-    """The tokenizer in a model folder.
+    """Returns the tokenizer in a model folder.
 
     Raises:
         ValueError: there is no usable one; one sentence.
@@ -30,7 +30,7 @@ def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
 
 
 def load_config(folder: str | Path) -> Any:
-    """The model's config, with what its architecture fills in.
+    """Returns the model's config, with what its architecture fills in.
 
     Raises:
         ValueError: there is no usable one; one sentence.
@@ -72,14 +72,14 @@ def load_model(
 
 
 def empty_model(config: Any) -> PreTrainedModel:
-    """The model of `load_config`'s result without weights: only their names and shapes (meta device)."""
+    """Returns the model of `load_config`'s result without weights: only their names and shapes (meta device)."""
     with torch.device("meta"):
         model: PreTrainedModel = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
     return model
 
 
 def weightless_model(folder: str | Path, attention: str | None = None) -> tuple[PreTrainedModel, dict[str, set[str]]]:
-    """What `load_model` would make, without reading any weight → (it, on the meta device; what did not fit).
+    """Says what `load_model` would make, without reading any weight → (it, on the meta device; what did not fit).
 
     What did not fit: `missing_keys` of the model, `unexpected_keys` of the files, `mismatched_keys` of other shapes.
 
@@ -111,6 +111,6 @@ def weightless_model(folder: str | Path, attention: str | None = None) -> tuple[
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, in one line."""
+    """Says what an error says, in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

@@ -25,7 +25,7 @@ class Weight(NamedTuple):
 
 
 def weight_paths(folder: Path) -> list[Path]:
-    """The files that transformers reads a model's weights from.
+    """Returns the files that transformers reads a model's weights from.
 
     Raises:
         ValueError: there are none, or a part that the index names is missing; one sentence.
@@ -49,7 +49,7 @@ def weight_paths(folder: Path) -> list[Path]:
 
 
 def read_header(path: Path) -> dict[str, Weight]:
-    """The weights in a safetensors file, by name.
+    """Returns the weights in a safetensors file, by name.
 
     Raises:
         ValueError: it is none, or cut off; one sentence.
@@ -63,7 +63,7 @@ def read_header(path: Path) -> dict[str, Weight]:
 
 
 def check_weights(folder: Path) -> None:
-    """Whether all weights are there, in files that are whole, of types that can be trained.
+    """Checks that all weights are there, in files that are whole, of types that can be trained.
 
     Raises:
         ValueError: they are not; one sentence.

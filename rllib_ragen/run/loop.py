@@ -95,7 +95,7 @@ def run_training(around: Surroundings, start: SavedState | None = None) -> tuple
 
 
 def build(config: RunConfig) -> StarPO:
-    """The algorithm of a config, with its runners and learners. Ray has been started.
+    """Returns the algorithm of a config, with its runners and learners. Ray has been started.
 
     Raises:
         ConfigError: something in it cannot be had; one sentence.

@@ -52,7 +52,7 @@ def preflight(config: RunConfig, *, writes: bool = True) -> EngineChoice:
 
 
 def check_with_transformers(config: RunConfig, folder: Path) -> None:
-    """The part of `preflight` that reads the model in `folder` as its loaders do.
+    """Does the part of `preflight` that reads the model in `folder` as its loaders do.
 
     Raises:
         ConfigError: one sentence naming the key.

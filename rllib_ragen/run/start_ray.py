@@ -68,7 +68,7 @@ def start_ray(config: RunConfig) -> None:
 
 
 def set_thread_waits() -> None:
-    """How torch's threads wait for work; read once, when torch is loaded.
+    """Says how torch's threads wait for work; read once, when torch is loaded.
 
     Threads that wait by spinning are some 30 % faster on an idle machine, but a single other busy process makes them
     several times slower: each step waits for a thread that has no core.
@@ -77,7 +77,7 @@ def set_thread_waits() -> None:
 
 
 def check_ray_address() -> None:
-    """Whether somebody answers at RAY_ADDRESS; Ray itself would try for minutes, and say nothing meanwhile.
+    """Checks that somebody answers at RAY_ADDRESS; Ray itself would try for minutes, and say nothing meanwhile.
 
     Raises:
         ConfigError: nobody does.

@@ -292,7 +292,7 @@ class StarPOConfig(FluentSetters):
         return int(self.torch_threads or (1 if actor else len(os.sched_getaffinity(0))))
 
     def chat_format(self) -> ChatFormat:
-        """How the model is talked to.
+        """Says how the model is talked to.
 
         Raises:
             ValueError: the folder has no usable tokenizer or chat template.

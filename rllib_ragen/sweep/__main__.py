@@ -79,7 +79,7 @@ def plan(options: argparse.Namespace) -> tuple[SweepSpec, Path]:
 
 
 def check_models(spec: SweepSpec) -> None:
-    """Preflight of every kind of run in the sweep: once for each model and what is asked of it.
+    """Does the preflight of every kind of run in the sweep: once for each model and what is asked of it.
 
     Raises:
         ConfigError: with the values of the first that cannot be.

@@ -13,18 +13,18 @@ _driven: list[Path] = []
 
 
 def drive(folder: Path) -> None:
-    """From now on this process drives the sweep in `folder`."""
+    """Notes that from now on this process drives the sweep in `folder`."""
     _driven[:] = [folder]
 
 
 def driven() -> Path:
-    """The folder that `drive` was told. Raises AssertionError before that."""
+    """Returns the folder that `drive` was told. Raises AssertionError before that."""
     assert _driven, "no sweep is driven by this process"
     return _driven[0]
 
 
 def study_url(folder: Path) -> str:
-    """SQLAlchemy's URL of the study of the sweep in `folder`, whatever its name.
+    """Returns SQLAlchemy's URL of the study of the sweep in `folder`, whatever its name.
 
     SQLite's own form for files: in the plain one a `?` or a `{` of the path would mean something to SQLAlchemy, Optuna.
     """

@@ -27,7 +27,7 @@ _KEPT = 20
 
 
 def population_space(spec: SweepSpec, study: SweepStudy) -> Tree:
-    """Tune's parameter space: the members, each with its start."""
+    """Returns Tune's parameter space: the members, each with its start."""
     while study.num_asked < spec.num_trials:
         number = study.ask().number
         study.assign(number, spec.seeds[0], member_name(number))
@@ -40,7 +40,7 @@ def population_space(spec: SweepSpec, study: SweepStudy) -> Tree:
 
 
 def population_options(spec: SweepSpec) -> Tree:
-    """What `tune.RunConfig` is to know more than of other sweeps."""
+    """Says what `tune.RunConfig` is to know more than of other sweeps."""
     return {
         "stop": {"finished": 1},
         "checkpoint_config": tune.CheckpointConfig(num_to_keep=_KEPT),

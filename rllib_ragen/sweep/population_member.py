@@ -35,7 +35,7 @@ def member_number(trial_folder: str) -> int:
 
 
 def play_member(assignment: Tree, sweep: Path) -> None:
-    """The Tune trainable: {number, values}; `number` is somebody else's after an exchange.
+    """Plays as the Tune trainable: {number, values}; `number` is somebody else's after an exchange.
 
     Reports after every validation, with a checkpoint, and at the end; all as `play_trial` does.
     """

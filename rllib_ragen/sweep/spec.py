@@ -120,7 +120,7 @@ class SweepSpec(Section):
 
 
 def read_sweep(tree: Mapping[str, object], folder: Path | None = None, *, smoke: bool = False) -> SweepSpec:
-    """The checked sweep.
+    """Returns the checked sweep.
 
     Args:
         tree: what the sweep file says.
@@ -163,7 +163,7 @@ def save_sweep(spec: SweepSpec, path: Path) -> None:
 
 
 def _with_paths(name: str, given: object, change: Callable[[str, str], str]) -> object:
-    """A dimension of the space with `change(key, path)` in place of each path among its choices."""
+    """Returns a dimension of the space with `change(key, path)` in place of each path among its choices."""
     keys = [key.strip() for key in name.split(",")]
     if not isinstance(given, Mapping) or not isinstance(given.get("choice"), list) or not set(keys) & set(PATH_KEYS):
         return given
@@ -241,5 +241,5 @@ def check_population(spec: SweepSpec) -> None:
 
 
 def told(values: Mapping[str, object]) -> str:
-    """`learner.lr=0.001, credit.estimator=grpo`."""
+    """Returns `learner.lr=0.001, credit.estimator=grpo`."""
     return ", ".join(f"{name}={value}" for name, value in values.items())

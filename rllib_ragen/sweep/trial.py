@@ -31,7 +31,7 @@ def run_folder_of(sweep: Path, number: int, seed: int) -> Path:
 
 
 def play_trial(assignment: Tree, sweep: Path) -> None:
-    """The Tune trainable. `assignment` is StudySearch.suggest's: {number, seed, values}.
+    """Plays as the Tune trainable. `assignment` is StudySearch.suggest's: {number, seed, values}.
 
     Reports after every validation: the objectives, `iteration`, and at the end `finished` and `stopped`. A run that is
     finished already, of which Tune has lost track, only reports.
@@ -119,7 +119,7 @@ def measures(found: Sequence[Evaluation]) -> dict[str, float]:
 
 
 def load_spec(sweep: Path) -> SweepSpec:
-    """The sweep that was saved in its folder. Raises ConfigError if this version cannot read it."""
+    """Returns the sweep that was saved in its folder. Raises ConfigError if this version cannot read it."""
     return read_sweep(read_yaml(sweep / SPEC_FILE), sweep)
 
 

@@ -325,7 +325,7 @@ def _sampling_params(sampling: Sampling, room: int) -> SamplingParams:
 
 
 def _weight_spec(config: object) -> WeightSpec:
-    """Names and shapes of the model's weights, without making it."""
+    """Returns names and shapes of the model's weights, without making it."""
     return WeightSpec.of(empty_model(config))
 
 
