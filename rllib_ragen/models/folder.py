@@ -80,13 +80,17 @@ def position_limit(config: Mapping[str, object]) -> int | None:
     Raises:
         ValueError: a length or factor that is no positive number.
     """
-    stated = {key: config[key] for key in _LENGTHS if config.get(key) is not None}
-    for key, value in stated.items():
+    stated: list[int] = []
+    for key in _LENGTHS:
+        value = config.get(key)
+        if value is None:
+            continue
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"model.path: {key}={value!r} in config.json is no number of positions")
+        stated.append(value)
     if not stated:
         return None
-    length = min(stated.values())
+    length = min(stated)
     ropes = [config.get(key) for key in ("rope_parameters", "rope_scaling")]
     nested = [rope for one in ropes if isinstance(one, dict) for rope in one.values() if isinstance(rope, dict)]
     return min([_stretched(rope, length) for rope in (*ropes, *nested) if isinstance(rope, dict)], default=length)
@@ -95,8 +99,9 @@ def position_limit(config: Mapping[str, object]) -> int | None:
 def _stretched(rope: Mapping[str, object], length: int) -> int:
     if rope.get("rope_type", rope.get("type")) not in _SCALED:
         return length
-    original, factor = rope.get("original_max_position_embeddings") or length, rope.get("factor")
-    for value in (original, factor):
+    stretched = 1.0
+    for value in (rope.get("original_max_position_embeddings") or length, rope.get("factor")):
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
             raise ValueError(f"model.path: the rope scaling {dict(rope)!r} in config.json has no factor above 0")
-    return int(original * factor)
+        stretched *= value
+    return int(stretched)

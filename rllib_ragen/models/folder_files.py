@@ -52,9 +52,9 @@ def read_object(path: Path) -> dict[str, Any]:
 
 def token_ids(value: object) -> list[int] | None:
     """Returns `eos_token_id` and the like: null, a number, or a list of them; None if it is nothing of these."""
-    found = value if isinstance(value, list) else [] if value is None else [value]
-    whole = all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in found)
-    return list(found) if whole else None
+    found: list[object] = value if isinstance(value, list) else [] if value is None else [value]
+    whole = [one for one in found if isinstance(one, int) and not isinstance(one, bool) and one >= 0]
+    return whole if len(whole) == len(found) else None
 
 
 def _check_beginning(path: Path) -> None:

@@ -5,6 +5,7 @@ Where `trust_remote_code` is left out, transformers asks on the terminal whether
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -88,10 +89,11 @@ def weightless_model(folder: str | Path, attention: str | None = None) -> tuple[
     """
     level, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
     # What does not fit is told by whoever asks, in a sentence and not in a table.
-    transformers_logging.set_verbosity(transformers_logging.CRITICAL)
+    transformers_logging.set_verbosity(logging.CRITICAL)
     transformers_logging.disable_progress_bar()
     try:
-        model, found = AutoModelForCausalLM.from_pretrained(
+        # With its loading info it is a pair, which its annotation does not say.
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             str(folder),
             device_map="meta",
             output_loading_info=True,
@@ -107,6 +109,7 @@ def weightless_model(folder: str | Path, attention: str | None = None) -> tuple[
         transformers_logging.set_verbosity(level)
         if bars:
             transformers_logging.enable_progress_bar()
+    model, found = loaded
     return model, {name: {one if isinstance(one, str) else one[0] for one in keys} for name, keys in found.items()}
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from rllib_ragen.config.schema import EnvSection
+from rllib_ragen.config.schema import EnvSection, Section
 from rllib_ragen.starpo.attributes import ATTRIBUTES, SECTIONS, setter_of
 
 FILE = Path(__file__).with_name("setters.py")
@@ -93,7 +93,8 @@ def _method(setter: _Setter) -> str:
 
 def _field(attribute: str) -> FieldInfo:
     section, key = ATTRIBUTES[attribute]
-    return {**SECTIONS, "env": EnvSection}[section].model_fields[key]
+    sections: dict[str, type[Section]] = {**SECTIONS, "env": EnvSection}
+    return sections[section].model_fields[key]
 
 
 def _argument(attribute: str) -> str:
