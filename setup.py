@@ -11,6 +11,7 @@ setup(
         "rllib_ragen": [
             "models/tiny/checkpoint/*",
             "models/tiny/games/*/*",
+            "models/tiny/words/*",
             "report/page/*",
             "sweep/page.html",
             "py.typed",

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import platform
 import statistics
 import subprocess
@@ -27,10 +28,12 @@ from ragen_envs.splits import instance_seed
 from rllib_ragen.config.load import preset, read_yaml
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.models.folder import model_folder
+from rllib_ragen.run.evaluation import find_baselines, marks
 from rllib_ragen.starpo.checks.build_config import build_config
 
 ROOT = Path(__file__).parents[1]
 FIGURES = ROOT / "docs" / "figures"
+PAGE = ROOT / "docs" / "embedded_model.md"
 _NO_MATTER = (
     "name",
     "results_dir",
@@ -42,10 +45,16 @@ _NO_MATTER = (
     "diagnostics",
 )
 """Keys of a run that its figures do not depend on (the seed stands with each run)."""
+_EXPLAINED = {
+    "free": "untrained",
+    "format forced": "untrained, replies made to begin with `<think>`",
+    "plan forced": "untrained, replies made to begin with `<think>Player`: no habit left to give up",
+    "further demonstrations": "no reinforcement: as much compute on the solver's demonstrations of these rooms",
+}
 Record = dict[str, Any]
 
 
-def record(folders: Sequence[Path], explanations: Mapping[str, Any]) -> Record:
+def record(folders: Sequence[Path], explanations: Mapping[str, Any], commit: str) -> Record:
     """What is published of runs that differ in their seed only.
 
     Raises:
@@ -58,7 +67,7 @@ def record(folders: Sequence[Path], explanations: Mapping[str, Any]) -> Record:
     return {
         "env": configs[0].env.name,
         **inputs(configs[0]),
-        "commit": _commit(),
+        "commit": commit,
         "machine": {"processor": _processor(), "threads": configs[0].learner.torch_threads},
         "versions": json.loads((folders[0] / "versions.json").read_text()),
         "explanations": dict(explanations),
@@ -98,7 +107,8 @@ def differences(recorded: Record) -> list[str]:
         name for name in ("model_sha256", "test_instances", "test_instances_sha256") if recorded[name] != now[name]
     ]
     before, after = (_flat(tree["settings"]) for tree in (recorded, now))
-    changed += [key for key in sorted({*before, *after}) if before.get(key) != after.get(key)]
+    # A key that is new since then has a default that does what was done before.
+    changed += [key for key in sorted(before) if before[key] != after.get(key)]
     return changed
 
 
@@ -116,6 +126,43 @@ def sentence(recorded: Record) -> str:
         name = "greedy" if greedy else "T = 1"
         parts.append(f"{name} {before[0]:.1f} → {statistics.mean(after):.1f} % ({each})")
     return "; ".join(parts)
+
+
+def table(recorded: Record) -> str:
+    """Everything that success is read against, as Markdown."""
+    scale = marks(find_baselines(build_config(preset(recorded["env"]))))
+    count = recorded["test_instances"]
+    lines = [f"| {count} different test instances | T = 1 | greedy |", "|---|---|---|"]
+    for name in ("random", "best blind plan"):
+        lines.append(f"| {name} | {100 * scale[name]:.1f} % | |")
+    for name, told in _EXPLAINED.items():
+        found = recorded["explanations"].get(name)
+        if found is not None:
+            lines.append(f"| {told} | {_percent(found['T = 1'], count)} | {_percent(found['greedy'], count)} |")
+    trained = [_trained(recorded, greedy) for greedy in (False, True)]
+    lines.append(
+        f"| **trained by reinforcement**, mean of {len(recorded['runs'])} seeds (each) | {' | '.join(trained)} |"
+    )
+    lines.append(f"| best possible | {100 * scale['best possible']:.1f} % | |")
+    return "\n".join(lines) + "\n"
+
+
+def write(page: Path, recorded: Record) -> None:
+    """Replaces what stands between the page's marks of the environment."""
+    begin, end = f"<!-- figures of {recorded['env']} -->", "<!-- end -->"
+    before, found, rest = page.read_text(encoding="utf-8").partition(begin)
+    if not found:
+        raise ValueError(f"{page} has no mark {begin}")
+    page.write_text(f"{before}{begin}\n\n{table(recorded)}\n{end}{rest.partition(end)[2]}", encoding="utf-8")
+
+
+def _percent(rate: float, count: int) -> str:
+    return f"{100 * rate:.1f} ± {100 * math.sqrt(rate * (1 - rate) / count):.1f} %"
+
+
+def _trained(recorded: Record, greedy: bool) -> str:
+    after = spread(recorded, greedy, -1)
+    return f"**{statistics.mean(after):.1f} %** ({', '.join(f'{value:.1f}' for value in after)})"
 
 
 def _run(folder: Path, config: RunConfig) -> Record:
@@ -163,18 +210,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     recording = commands.add_parser("record", help="from run folders that differ in their seed")
     recording.add_argument("runs", nargs="+", type=Path)
     recording.add_argument("--explanations", type=Path, help="JSON of benchmarks/explanations.py")
+    recording.add_argument("--commit", help="of the code that ran (default: the checked-out one)")
     recording.add_argument("--out", type=Path, required=True)
     commands.add_parser("check", help="whether the recorded figures still hold")
     options = parser.parse_args(arguments)
     if options.command == "record":
         explanations = json.loads(options.explanations.read_text()) if options.explanations else {}
         try:
-            found = record(options.runs, explanations)
+            found = record(options.runs, explanations, options.commit or _commit())
         except ValueError as error:
             print(f"headline: {error}", file=sys.stderr)
             return 2
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write(PAGE, found)
         print(sentence(found))
         return 0
     stale = 0

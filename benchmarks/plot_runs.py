@@ -165,6 +165,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--x", choices=["minutes", "iterations"], default="minutes", help="horizontal axis")
     parser.add_argument("--floor", type=float, help="success of random actions, percent")
     parser.add_argument("--blind", type=float, help="success of the best policy that cannot see, percent")
+    parser.add_argument("--forced", type=float, help="success at T = 1 of the untrained model, plan forced, percent")
+    parser.add_argument("--forced-greedy", type=float, help="the same, greedy")
     parser.add_argument("--ceiling", type=float, help="best possible success under the caps, percent")
     parser.add_argument("--title", default="Success on held-out maps", help="headline")
     parser.add_argument("--split", default="val", help="which rows of progress.jsonl")
@@ -176,6 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Draw; 2 and one sentence on bad input."""
     options = parse(arguments)
     marks = {"random floor": options.floor, "best blind policy": options.blind, "best possible": options.ceiling}
+    marks |= {"plan forced, T = 1": options.forced, "plan forced, greedy": options.forced_greedy}
     try:
         runs = [read_curves(folder, options.split, options.time_key) for folder in options.runs]
         if options.x == "minutes" and any(np.isnan(c.minutes).any() for run in runs for c in run.values()):

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from ragen_envs.games.game import TextGame
-from ragen_envs.games.registry import game_names, make_game
+from ragen_envs.games.registry import game_names, is_users_game, make_game
 from ragen_envs.registry import make_task
 from ragen_envs.splits import Split, distinct_numbers, instance_seed
 from ragen_envs.task import AnyTask
@@ -32,10 +32,10 @@ def evaluated_numbers(name: str | None, settings: Mapping[str, Any], split: str,
 
 
 def _key_function(name: str | None, settings: Mapping[str, Any], split: Split) -> Callable[[int], str] | None:
-    """Returns number of an instance → its key; None where there are no keys, or one start as good as another."""
+    """Returns number of an instance → its key; None where there are none, or one start is as good as another."""
     if name is None:
         return None
-    if name not in game_names():
+    if name not in game_names() and not is_users_game(name):
         return partial(_task_key, make_task(name, **settings), split)
     game = make_game(name, **settings)
     return partial(_game_key, game, split) if game.has_splits else None

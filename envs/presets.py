@@ -12,11 +12,16 @@ PAPER_PRESETS = ("default", "ragen-v1", "ragen-v2")
 """Presets that every environment has."""
 _V1_LIMITS = {"max_turns": 5, "max_actions_per_turn": 5, "max_actions": 10}
 _V2_LIMITS = {"max_turns": 5, "max_actions_per_turn": 2, "max_actions": 10}
-_LIMITS: dict[str, Tree] = {"ragen-v1": _V1_LIMITS, "ragen-v2": _V2_LIMITS}
+_LIMITS: dict[str, Tree] = {
+    "ragen-v1": _V1_LIMITS,
+    "ragen-v2": _V2_LIMITS,
+    "long-solutions": {"max_actions": 20},
+}
 _TASKS: dict[str, dict[str, Tree]] = {
     "sokoban": {
         "ragen-v1": {"observation": "grid"},
         "ragen-v2": {"observation": "both"},
+        "long-solutions": {"min_solution_steps": 6},
         "8x8-2-boxes": {"height": 8, "width": 8, "num_boxes": 2},
     },
     "frozen_lake": {

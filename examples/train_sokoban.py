@@ -28,7 +28,7 @@ from rllib_ragen.starpo.config import StarPOConfig
 def main() -> None:
     """Trains, validates, exports."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--iterations", type=int, default=60, help="updates of the policy")
+    parser.add_argument("--iterations", type=int, default=30, help="updates of the policy")
     parser.add_argument("--seed", type=int, default=0, help="everything random follows from it")
     parser.add_argument("--env-runners", type=int, default=0, help="actors that sample; 0: in this process")
     parser.add_argument("--model", default="tiny", help="`tiny` or a transformers folder")
@@ -36,18 +36,22 @@ def main() -> None:
     args = parser.parse_args()
 
     ray.init(include_dashboard=False)
+    task = {"height": 6, "width": 6, "num_boxes": 1, "observation": "both", "min_solution_steps": 6}
     algo = (
         StarPOConfig()
-        .environment("ragen/Sokoban-v0", env_config={"limits": {"max_turns": 5, "max_actions": 10}})
+        .environment("ragen/Sokoban-v0", env_config={"task": task, "limits": {"max_turns": 5, "max_actions": 20}})
         .env_runners(num_env_runners=args.env_runners)
         .llm(model=args.model)
-        .rollout(max_reply_tokens=72)
-        .training(num_groups=32, group_size=4, estimator="rloo", normalize="batch", lr=1e-4, clip_high=0.28)
+        .rollout(max_reply_tokens=72, max_concurrent=256)
+        .training(num_groups=64, group_size=8, estimator="raft", normalize="none", entropy_coeff=0.0)
+        .training(lr=5e-4, lr_schedule="linear", decay_iterations=args.iterations, betas=(0.9, 0.95))
+        .training(num_epochs=2, num_minibatches=6)
+        .credit(filter="min_p", filter_value=0.3)
         .debugging(seed=args.seed)
         .build_algo()
     )
     for iteration in range(args.iterations + 1):
-        if iteration % 20 == 0 or iteration == args.iterations:
+        if iteration % 6 == 0 or iteration == args.iterations:
             score = algo.evaluate_split("val", 128, greedy=False)
             print(f"{iteration:4}  validation, T = 1: success {score['success']:.1%}", flush=True)
         if iteration == args.iterations or algo.stop_reason:

@@ -17,7 +17,7 @@ from rllib_ragen.models.load import load_config, load_tokenizer, weightless_mode
 
 
 def check_model(folder: Path, max_context_tokens: int) -> None:
-    """Checks architecture, lengths, weights, vocabulary and end-of-text tokens of a folder that `check_model_folder` took.
+    """Checks architecture, lengths, weights, vocabulary and end-of-text tokens of a folder that was found.
 
     Raises:
         ConfigError: one sentence that names the key.

@@ -14,6 +14,8 @@ from rllib_ragen.faults.watchdog import waiting
 from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.models.load import load_model
+from rllib_ragen.models.load_model import load_model
+from rllib_ragen.models.tiny.run_model import run_model_folder
 from rllib_ragen.play.shown_session import PlayerLeft, show
 from rllib_ragen.rollout.conversation import Ask, PolicyConversation, Sampler
 from rllib_ragen.rollout.engines.hf import HFEngine
@@ -47,7 +49,7 @@ def load_sampler(config: RunConfig, adapter: Path | None, *, greedy: bool) -> Sa
     """
     rollout = config.rollout
     torch.set_num_threads(config.learner.torch_threads or torch.get_num_threads())
-    folder = model_folder(config.model.path)
+    folder = run_model_folder(config)
     model = load_model(folder, getattr(torch, config.model.dtype), adapter)
     chat = ChatFormat.from_folder(
         folder, reply_prefix=config.env.reply_prefix, template_kwargs=config.model.template_kwargs

@@ -10,7 +10,7 @@ from tokenizers.decoders import DecodeStream
 
 from ragen_envs.reply import parse_reply
 from ragen_envs.tree import Tree
-from rllib_ragen.models.folder import model_folder
+from rllib_ragen.models.tiny.run_model import run_model_folder
 from rllib_ragen.report.data import Row, Run
 from rllib_ragen.starpo.checkpoint.layout import module_files
 from rllib_ragen.types import DEFAULT_MODULE
@@ -49,7 +49,7 @@ def chosen(trajectories: Sequence[Row], most: int) -> list[Row]:
 def token_pieces(run: Run) -> Pieces | None:
     """Says how the run's tokenizer cuts text; None if none of its model folders is there any more."""
     saved = [module_files(state.path, DEFAULT_MODULE).policy for state in run.folder.checkpoints()]
-    for folder in [run.folder.export, *saved, model_folder(run.config.model.path)]:
+    for folder in [run.folder.export, *saved, run_model_folder(run.config)]:
         if (folder / "tokenizer.json").is_file():
             tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
             return lambda ids: _pieces(tokenizer, ids)

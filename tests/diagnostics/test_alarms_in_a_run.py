@@ -12,6 +12,8 @@ HOPELESS = [
     *("--env", "sokoban", "--engine", "hf", "--iterations", "8", "--num-groups", "2", "--group-size", "2", "--set"),
     *("env.max_turns=1", "env.max_actions=1", "env.max_actions_per_turn=1", "learner.torch_threads=1"),
     *("eval.interval=1", "eval.num_instances=3", "eval.num_test_instances=0", "diagnostics.interval=0"),
+    # Which goes on where nothing differs.
+    *("credit.estimator=rloo", "credit.filter=none", "learner.num_minibatches=1"),
 ]
 
 

@@ -12,7 +12,9 @@ from tests.run.test_run import command
 pytestmark = pytest.mark.slow
 SOKOBAN = [
     *("--env", "sokoban", "--engine", "hf", "--num-groups", "8", "--group-size", "4", "--iterations", "15"),
-    *("--set", "eval.interval=0", "eval.num_test_instances=0", "learner.torch_threads=1", "diagnostics.interval=10"),
+    *("--algorithm", "rloo", "--set", "learner.lr=1e-4", "learner.num_epochs=1", "learner.num_minibatches=1"),
+    *("env.task.min_solution_steps=null", "env.max_actions=10", "learner.lr_schedule=constant", "eval.interval=0"),
+    *("eval.num_test_instances=0", "learner.torch_threads=1", "diagnostics.interval=10"),
 ]
 BROKEN = [
     *("learner.lr=0.01", "learner.grad_clip=1e6", "learner.clip_low=0.99", "learner.clip_high=100"),

@@ -56,7 +56,26 @@ def test_labels_do_not_overlap_and_keep_their_order() -> None:
 def test_draws_one_png(tmp_path: Path, axis: str, capsys: pytest.CaptureFixture[str]) -> None:
     folders = [str(run_folder(tmp_path / name, {0: 0.2, 2: 0.4}, 60)) for name in "ab"]
     out = tmp_path / "docs" / "picture.png"
-    assert main([*folders, "--out", str(out), "--x", axis, "--floor", "6", "--blind", "9", "--ceiling", "97"]) == 0
+    assert (
+        main(
+            [
+                *folders,
+                "--out",
+                str(out),
+                "--x",
+                axis,
+                "--floor",
+                "6",
+                "--blind",
+                "9",
+                "--ceiling",
+                "97",
+                "--forced",
+                "30",
+            ]
+        )
+        == 0
+    )
     assert out.read_bytes().startswith(PNG)
     assert capsys.readouterr().out.strip() == str(out)
 

@@ -24,7 +24,7 @@ OURS = ("rllib_ragen", "ragen_envs")
 NOT_SHIPPED = shutil.ignore_patterns(".*", "results", "build", "dist", "*.egg-info", "__pycache__")
 TINY = [
     *("--iterations", "1", "--num-groups", "2", "--group-size", "2", "--engine", "hf"),
-    *("--set", "eval.interval=0", "eval.num_test_instances=0", "learner.torch_threads=1"),
+    *("--set", "eval.interval=0", "eval.num_test_instances=0", "learner.torch_threads=1", "learner.num_minibatches=1"),
 ]
 
 

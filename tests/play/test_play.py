@@ -14,8 +14,8 @@ from transformers import AutoModelForCausalLM
 
 from ragen_envs.registry import make_text_env
 from ragen_envs.splits import instance_seed
+from rllib_ragen.config.load import preset
 from rllib_ragen.config.printable import safe
-from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.models.lora_settings import LoraSettings
@@ -84,13 +84,12 @@ def test_a_model_replies_as_in_a_rollout_of_the_same_seeds(
 ) -> None:
     chat = ChatFormat.from_folder(model_folder("tiny"))
     model = AutoModelForCausalLM.from_pretrained(model_folder("tiny"), dtype=torch.float32)
-    limits = asdict(RunConfig().text_limits())
-    task = {"height": 6, "width": 6, "num_boxes": 1, "observation": "both"}
+    config = build_config(preset("sokoban"))
     (trajectory,) = collect(
         evaluation_specs("val", [3]),
         engine=HFEngine(model, max_context=1024, max_rows=1),
         chat=chat,
-        make_env=lambda: make_text_env("sokoban", task, limits),
+        make_env=lambda: make_text_env("sokoban", config.env.task, asdict(config.text_limits())),
         sampling=Sampling(72, chat.stop_token_ids, temperature=0.0 if greedy else 1.0),
         max_context_tokens=1024,
     )

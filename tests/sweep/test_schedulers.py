@@ -24,8 +24,9 @@ from tests.sweep.test_sweep import SWEEP, command
 SOKOBAN: dict[str, Any] = {
     "name": "tiny",
     "base": {
-        "env": {"name": "sokoban"},
+        "env": {"name": "sokoban", "task": {"min_solution_steps": None}},
         "rollout": {"num_groups": 2, "group_size": 2, "engine": "hf"},
+        "learner": {"num_minibatches": 1},
         "diagnostics": {"interval": 0},
         "iterations": 4,
         "eval": {"interval": 1, "num_instances": 16, "num_test_instances": 0},

@@ -11,6 +11,7 @@ import json
 import math
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -48,31 +49,73 @@ class Phase:
 
 MAX_PLAN = 5
 """Moves of the longest Sokoban plan that is demonstrated."""
+_WORDS_NUMBER = 100
+"""Of the first recipe of Bandit's and Countdown's model: far from those of the embedded one."""
+
+
+Settings = tuple[tuple[str, Any], ...]
+
+
+def phases(scale: float) -> tuple[Phase, Phase]:
+    """Skill, then copying: names and numbers, among which the skills are kept up. `scale` multiplies the episodes."""
+    short: Settings = (("max_solution_steps", MAX_PLAN),)
+    certain: Settings = (("success_rate", 1.0),)
+    contrary: Settings = (("reversed", True),)
+    silent: Settings = (("think", False),)
+    long: Settings = (("max_actions", 20),)
+    sokoban, plain, lake = Lesson(wander_rate=0.3, max_plan=MAX_PLAN), Lesson(), Lesson(wander_rate=0.05)
+    skill: list[tuple[str, int, Lesson, Settings, Settings]] = [
+        ("sokoban", 26_000, sokoban, short, long),
+        ("sokoban", 5_000, sokoban, short, (*long, *silent)),
+        ("frozen_lake", 4_000, lake, (), ()),
+        ("frozen_lake", 1_500, lake, certain, ()),
+        ("frozen_lake", 1_500, lake, (), silent),
+        ("bandit", 2_000, plain, (), ()),
+        ("bandit", 500, plain, (), silent),
+        ("bandit", 500, plain, contrary, ()),
+        ("countdown", 3_000, plain, (), ()),
+        ("countdown", 1_500, plain, (), silent),
+    ]
+    copying: list[tuple[str, int, Lesson, Settings, Settings]] = [
+        ("sokoban", 4_000, sokoban, short, long),
+        ("sokoban", 1_000, sokoban, short, (*long, *silent)),
+        ("frozen_lake", 1_500, lake, (), ()),
+        ("frozen_lake", 500, lake, (), silent),
+        ("bandit", 6_000, plain, (), ()),
+        ("bandit", 3_000, plain, (), silent),
+        ("bandit", 1_000, plain, contrary, ()),
+        ("countdown", 6_000, plain, (), ()),
+        ("countdown", 4_000, plain, (), silent),
+    ]
+    numbered = [
+        Recipe(env, max(1, int(count * scale)), lesson, task, limits, number)
+        for number, (env, count, lesson, task, limits) in enumerate([*skill, *copying])
+    ]
+    taught, copied = tuple(numbered[: len(skill)]), tuple(numbered[len(skill) :])
+    return Phase("skill", taught, 2e-3, 16), Phase("copying", copied, 1e-3, 16)
+
+
+def words_phases(scale: float) -> tuple[Phase, ...]:
+    """Of the small model of Bandit and Countdown, which has nothing to learn but to copy names and numbers."""
+    contrary: Settings = (("reversed", True),)
+    silent: Settings = (("think", False),)
+    kinds: list[tuple[str, int, Settings, Settings]] = [
+        ("bandit", 12_000, (), ()),
+        ("bandit", 6_000, (), silent),
+        ("bandit", 2_000, contrary, ()),
+        ("countdown", 12_000, (), ()),
+        ("countdown", 6_000, (), silent),
+    ]
+    taught = tuple(
+        Recipe(env, max(1, int(count * scale)), Lesson(), task, limits, _WORDS_NUMBER + number)
+        for number, (env, count, task, limits) in enumerate(kinds)
+    )
+    return (Phase("words", taught, 2e-3, 16),)
 
 
 def recipes(scale: float) -> tuple[Recipe, ...]:
-    """Says what is demonstrated; `scale` multiplies the number of episodes."""
-    short: tuple[tuple[str, Any], ...] = (("max_solution_steps", MAX_PLAN),)
-    certain: tuple[tuple[str, Any], ...] = (("success_rate", 1.0),)
-    answer_only: tuple[tuple[str, Any], ...] = (("think", False),)
-    long: tuple[tuple[str, Any], ...] = (("max_actions", 20),)
-    sokoban, plain, lake = Lesson(wander_rate=0.3, max_plan=MAX_PLAN), Lesson(), Lesson(wander_rate=0.05)
-    kinds: list[tuple[str, int, Lesson, tuple[tuple[str, Any], ...], tuple[tuple[str, Any], ...]]] = [
-        ("sokoban", 26_000, sokoban, short, long),
-        ("sokoban", 5_000, sokoban, short, (*long, *answer_only)),
-        ("frozen_lake", 4_000, lake, (), ()),
-        ("frozen_lake", 1_500, lake, certain, ()),
-        ("frozen_lake", 1_500, lake, (), answer_only),
-        ("bandit", 2_000, plain, (), ()),
-        ("bandit", 500, plain, (), answer_only),
-        ("bandit", 500, plain, (("reversed", True),), ()),
-        ("countdown", 3_000, plain, (), ()),
-        ("countdown", 1_500, plain, (), answer_only),
-    ]
-    return tuple(
-        Recipe(env, max(1, int(count * scale)), lesson, task, limits, number)
-        for number, (env, count, lesson, task, limits) in enumerate(kinds)
-    )
+    """All that is demonstrated."""
+    return tuple(recipe for phase in phases(scale) for recipe in phase.recipes)
 
 
 def build_model(
@@ -161,36 +204,55 @@ def train(model: LlamaForCausalLM, samples: list[Sample], phase: Phase, seed: in
     return {"steps": len(plan), "tokens": tokens, "loss": float(np.mean(recent)), "seconds": spent}
 
 
-def make(out: Path, scale: float, seed: int, workers: int) -> None:
+def make(out: Path, plan: Sequence[Phase], seed: int, workers: int, init: Path | None) -> None:
     """Makes tokenizer and model and saves them as a plain transformers folder, with made.json beside them.
 
     Args:
-        out: folder to write.
-        scale: factor on the number of demonstrations.
+        out: folder to write; all phases but the last one in subfolders of their names.
+        plan: phases, of which the tokenizer is made from the first.
         seed: of initialisation and of the order of batches.
         workers: processes that make demonstrations.
+        init: folder that the first phase has left, to go on from; None: from scratch.
     """
-    taught = recipes(scale)
-    texts = [as_text(messages) for recipe in taught for messages in islice(conversations(recipe), 200)]
-    tokenizer = train_tokenizer(texts, VOCAB_SIZE)
-    model = build_model(tokenizer, seed)
-    samples = make_samples(taught, tokenizer, workers)
-    print(f"{len(samples)} demonstrations", flush=True)
-    made: dict[str, object] = {"scale": scale, "seed": seed, "max_plan": MAX_PLAN, "demonstrations": len(samples)}
-    made |= {
+    made: dict[str, object] = {"seed": seed, "max_plan": MAX_PLAN} | _surroundings(plan)
+    first = plan[0]
+    if init is None:
+        texts = [as_text(messages) for recipe in first.recipes for messages in islice(conversations(recipe), 200)]
+        tokenizer = train_tokenizer(texts, VOCAB_SIZE)
+        model = build_model(tokenizer, seed)
+    else:
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(init, local_files_only=True)
+        model = LlamaForCausalLM.from_pretrained(init, dtype=torch.float32, use_safetensors=True, local_files_only=True)
+        made |= {
+            name: value for name, value in json.loads((init / "made.json").read_text()).items() if name not in made
+        }
+    for index, phase in enumerate(plan):
+        if index == 0 and init is not None:
+            continue
+        samples = make_samples(phase.recipes, tokenizer, workers)
+        print(f"{phase.name}: {len(samples)} demonstrations", flush=True)
+        found = train(model, samples, phase, seed + index)
+        made[phase.name] = {"demonstrations": len(samples), **found}
+        made["tokens"] = sum(done["tokens"] for done in made.values() if isinstance(done, dict) and "tokens" in done)
+        folder = out if phase is plan[-1] else out / phase.name
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        (folder / "made.json").write_text(json.dumps(made, indent=2) + "\n")
+    print(f"saved to {out} ({sum(p.numel() for p in model.parameters()):,} parameters)")
+
+
+def _surroundings(plan: Sequence[Phase]) -> dict[str, object]:
+    """What the weights depend on beside the arguments, and what is taught."""
+    return {
         "commit": _commit(),
         "threads": torch.get_num_threads(),
         "versions": {"torch": torch.__version__, "transformers": transformers.__version__, "numpy": np.__version__},
         "taught": [
             {"env": r.env, "think": dict(r.limits).get("think", True), "task": dict(r.task), "episodes": r.count}
-            for r in taught
+            for phase in plan
+            for r in phase.recipes
         ],
     }
-    made |= train(model, samples, Phase("skill", taught, 2e-3, 16), seed)
-    model.save_pretrained(out)
-    tokenizer.save_pretrained(out)
-    (out / "made.json").write_text(json.dumps(made, indent=2) + "\n")
-    print(f"saved to {out} ({sum(p.numel() for p in model.parameters()):,} parameters)")
 
 
 def _commit() -> str:
@@ -209,14 +271,17 @@ def _commit() -> str:
 def main() -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--out", type=Path, required=True, help="folder to write")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write (the skill phase in its subfolder)")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the number of demonstrations")
     parser.add_argument("--seed", type=int, default=0, help="of initialisation and batch order")
     parser.add_argument("--workers", type=int, default=2, help="processes that make demonstrations")
     parser.add_argument("--threads", type=int, default=2, help="torch threads")
+    parser.add_argument("--words", action="store_true", help="the model of Bandit and Countdown instead")
+    parser.add_argument("--init", type=Path, help="an earlier run's skill folder: only the second phase is run")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    make(args.out, args.scale, args.seed, args.workers)
+    plan = words_phases(args.scale) if args.words else phases(args.scale)
+    make(args.out, plan, args.seed, args.workers, args.init)
 
 
 if __name__ == "__main__":

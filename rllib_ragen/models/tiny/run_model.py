@@ -1,4 +1,4 @@
-"""Where a run's model is: the folder that `model.path` names, and for `tiny` in a game the game's own small model."""
+"""Where a run's model is: the folder that `model.path` names; for `tiny`, the small model that was taught the task."""
 
 from __future__ import annotations
 
@@ -7,16 +7,24 @@ from pathlib import Path
 
 from rllib_ragen.config.paths import EMBEDDED_MODEL
 from rllib_ragen.config.schema import RunConfig
+from ragen_envs.registry import gym_id
+from rllib_ragen.config.schema import EMBEDDED_MODEL, RunConfig
 from rllib_ragen.config.task_names import game_name
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.models.tiny.game_model import ensure_game_model, game_model_folder
+
+_OF_WORDS = [name for task in ("bandit", "countdown") for name in (task, gym_id(task))]
+"""Tasks whose names and numbers must be copied: a model of their own learns that, beside Sokoban there is no room."""
+_WORDS = Path(__file__).parent / "words"
 
 
 def run_model_folder(config: RunConfig) -> Path:
     """Says where the run's model is; the small model of a game need not be there yet (`ensure_run_model`)."""
     game = game_name(config.env.name)
-    if game is None or config.model.path != EMBEDDED_MODEL:
+    if config.model.path != EMBEDDED_MODEL:
         return model_folder(config.model.path)
+    if game is None:
+        return _WORDS if config.env.name in _OF_WORDS else model_folder(EMBEDDED_MODEL)
     return game_model_folder(game, config.env.task, config.game_limits())
 
 

@@ -46,6 +46,9 @@ _SYLLABLES = (
     ),
 )
 
+_LETTERS = tuple("eeeetttaaaooiinnnssshhrrrdddlllcuumwfgypbvkjxqz")
+"""Letters about as often as English has them."""
+
 
 @dataclass(frozen=True)
 class Message:
@@ -89,7 +92,9 @@ def demonstrate(env: TextEnv, seed: int, lesson: Lesson, rng: np.random.Generato
         elif lesson.max_plan is not None and len(plan) > lesson.max_plan:
             break
         plan = plan[: min(env.limits.max_actions_per_turn, env.actions_left)]
-        reply = format_reply(plan, _thought(env.task, plan) if env.limits.think else None)
+        # What must be copied is written behind a space, as in the observation: the same tokens.
+        said = [f" {plan[0]}"] if isinstance(env.task, BanditEnv | CountdownEnv) else plan
+        reply = format_reply(said, _thought(env.task, plan) if env.limits.think else None)
         messages.append(Message("assistant", reply, trained=not wanders))
         observation, _, terminated, truncated, _ = env.step(reply)
         done = terminated or truncated
@@ -107,13 +112,13 @@ def _thought(task: Any, plan: list[str]) -> str:
     """Returns the plan in words, in the coordinates that the observation uses."""
     if isinstance(task, SokobanEnv):
         return _sokoban_thought(task, plan)
-    if isinstance(task, CountdownEnv):
+    if isinstance(task, BanditEnv | CountdownEnv):
         return f"{task.describe()} : {plan[0]}".replace("\n", " ")
     cells = getattr(task, "path_cells", None)
     if cells is not None:
         path = " ".join(f"go {r} {c}" for r, c in cells(plan))
         return f"{task.describe_positions()} : {path}"
-    return f"choose {plan[0]}"
+    raise NotImplementedError(f"{task.title} has no plans in words")
 
 
 def _sokoban_thought(task: SokobanEnv, plan: list[str]) -> str:
@@ -142,4 +147,6 @@ def _with_invented_arms(task: BanditEnv, messages: list[Message], rng: np.random
 
 
 def _invented_name(rng: np.random.Generator) -> str:
-    return "".join(rng.choice(_SYLLABLES, size=int(rng.integers(2, 5)))).capitalize()
+    """Joins syllables or letters: a model that can copy both can copy any name."""
+    parts, fewest, most = (_SYLLABLES, 2, 4) if rng.random() < 0.5 else (_LETTERS, 4, 9)
+    return "".join(rng.choice(parts, size=int(rng.integers(fewest, most + 1)))).capitalize()

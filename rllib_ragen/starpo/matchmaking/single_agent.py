@@ -23,6 +23,8 @@ class Matchmaker:
 
     def __init__(self, plan: PolicyPlan) -> None:
         self.plan = plan
+        self._numbers: dict[tuple[str, int], list[int]] = {}
+        """Found once: rare instances take thousands of draws."""
         self.success_by_instance: dict[str, float] = {}
         """Success by instance in the last evaluation (`rollout.statistics.success_by_instance`)."""
 
@@ -57,7 +59,10 @@ class Matchmaker:
 
     def evaluated(self, split: str, num_instances: int) -> list[int]:
         """Returns the numbers of the instances that an evaluation plays: no two are the same instance."""
-        return evaluated_numbers(self.plan.env, self.plan.task, split, num_instances)
+        known = (split, num_instances)
+        if known not in self._numbers:
+            self._numbers[known] = evaluated_numbers(self.plan.env, self.plan.task, split, num_instances)
+        return self._numbers[known]
 
     def to_copy(self, iteration: int, own: Sequence[Trajectory]) -> tuple[str, str] | None:
         """Returns (policy, policy that takes its weights) after an iteration; None: nothing is copied."""
