@@ -16,6 +16,9 @@ _TASKS: dict[str, str] = {
     "frozen_lake": "ragen_envs.frozen_lake.env:FrozenLakeTask",
     "bandit": "ragen_envs.bandit.env:BanditEnv",
     "countdown": "ragen_envs.countdown.env:CountdownEnv",
+    "sudoku": "ragen_envs.sudoku.env:SudokuEnv",
+    "game_2048": "ragen_envs.game_2048.env:Game2048Env",
+    "rubik": "ragen_envs.rubik.env:RubikEnv",
 }
 
 
@@ -37,6 +40,11 @@ def check_env_name(name: str) -> str:
     near = difflib.get_close_matches(name, [*_TASKS, *by_id], n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"unknown environment {name!r}; allowed: {', '.join(_TASKS)}{hint}")
+
+
+def default_limits(name: str) -> dict[str, int]:
+    """Caps with which the environment `name` is played where none are given, as far as they differ from TextLimits'."""
+    return dict(gym.envs.registration.load_env_creator(_TASKS[check_env_name(name)]).default_limits)
 
 
 def task_settings(name: str) -> list[str]:
@@ -67,13 +75,14 @@ def make_text_env(name: str, task: dict[str, Any] | None = None, limits: dict[st
     Args:
         name: short name or Gymnasium id.
         task: settings of the task environment.
-        limits: fields of TextLimits.
+        limits: fields of TextLimits; what is not given is the task's own default, else that of TextLimits.
 
     Raises:
-        ValueError: unknown name or setting.
+        ValueError: unknown name or setting, or caps that make success impossible.
     """
     check_limit_names(TextLimits, limits or {})
-    return TextEnv(make_task(name, **(task or {})), TextLimits(**(limits or {})))
+    made = make_task(name, **(task or {}))
+    return TextEnv(made, TextLimits(**{**made.default_limits, **(limits or {})}))
 
 
 for _name, _entry_point in _TASKS.items():
