@@ -1,8 +1,8 @@
 """Floor and ceiling of a success rate: random play, the best blind plan, the best possible under the caps.
 
 A success rate says little without them: published "20 %" on Sokoban turned out to be the random level. The values of
-all presets are shipped in baselines.json, which `python -m ragen_envs.baselines` makes (names after it: of these environments only); others are computed when asked
-for and kept in the user's cache folder.
+all presets are shipped in baselines.json, which `python -m ragen_envs.baselines` makes (names behind it: of these
+environments only); others are computed when asked for and kept in the user's cache folder.
 """
 
 from __future__ import annotations

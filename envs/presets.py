@@ -42,9 +42,14 @@ _TASKS: dict[str, dict[str, dict[str, Any]]] = {
     "rubik": {
         "7-turns": {"scramble_turns": 7},
     },
+    "webshop": {
+        "15-actions": {},
+        "raw-reward": {"reward": "raw"},
+    },
 }
 _OWN_LIMITS: dict[tuple[str, str], dict[str, Any]] = {
     ("sudoku", "9x9"): {"max_turns": 10, "max_actions_per_turn": 5, "max_actions": 50},
+    ("webshop", "15-actions"): {"max_turns": 15, "max_actions_per_turn": 1, "max_actions": 15},
     ("game_2048", "128"): {"max_turns": 20, "max_actions_per_turn": 5, "max_actions": 100},
 }
 """Caps of a preset of one environment."""

@@ -19,6 +19,7 @@ _TASKS: dict[str, str] = {
     "sudoku": "ragen_envs.sudoku.env:SudokuEnv",
     "game_2048": "ragen_envs.game_2048.env:Game2048Env",
     "rubik": "ragen_envs.rubik.env:RubikEnv",
+    "webshop": "ragen_envs.webshop.env:WebShopEnv",
 }
 
 
