@@ -37,7 +37,7 @@ _TASKS: dict[str, dict[str, dict[str, Any]]] = {
         "9x9": {"size": 9, "blanks": 30},
     },
     "game_2048": {
-        "128": {"goal_tile": 128},
+        "64": {"goal_tile": 64},
     },
     "rubik": {
         "7-turns": {"scramble_turns": 7},
@@ -46,11 +46,14 @@ _TASKS: dict[str, dict[str, dict[str, Any]]] = {
         "15-actions": {},
         "raw-reward": {"reward": "raw"},
     },
+    "search_qa": {
+        "3-documents": {"top_k": 3},
+    },
 }
 _OWN_LIMITS: dict[tuple[str, str], dict[str, Any]] = {
     ("sudoku", "9x9"): {"max_turns": 10, "max_actions_per_turn": 5, "max_actions": 50},
     ("webshop", "15-actions"): {"max_turns": 15, "max_actions_per_turn": 1, "max_actions": 15},
-    ("game_2048", "128"): {"max_turns": 20, "max_actions_per_turn": 5, "max_actions": 100},
+    ("game_2048", "64"): {"max_turns": 7, "max_actions_per_turn": 5, "max_actions": 35},
 }
 """Caps of a preset of one environment."""
 

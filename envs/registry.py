@@ -20,6 +20,7 @@ _TASKS: dict[str, str] = {
     "game_2048": "ragen_envs.game_2048.env:Game2048Env",
     "rubik": "ragen_envs.rubik.env:RubikEnv",
     "webshop": "ragen_envs.webshop.env:WebShopEnv",
+    "search_qa": "ragen_envs.search_qa.env:SearchQAEnv",
 }
 
 

@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Mapping
 from functools import lru_cache
-from itertools import cycle, islice
+from itertools import cycle
 from typing import Any, ClassVar
 
 import gymnasium as gym
@@ -41,11 +41,11 @@ class Game2048Env(TextTask[int]):
 
     title: ClassVar[str] = "2048"
     best_how: ClassVar[str] = "expectimax over two moves, played once (a lower bound)"
-    default_limits: ClassVar[Mapping[str, int]] = {"max_turns": 10, "max_actions_per_turn": 5, "max_actions": 50}
+    default_limits: ClassVar[Mapping[str, int]] = {"max_turns": 13, "max_actions_per_turn": 5, "max_actions": 65}
 
     def __init__(
         self,
-        goal_tile: int = 64,
+        goal_tile: int = 128,
         warm_up: int = 8,
         pool_size: int | None = None,
         render_mode: str | None = "ansi",
@@ -64,6 +64,7 @@ class Game2048Env(TextTask[int]):
         self._start: Board | None = None
         self._board: Board = ()
         self._luck = np.random.default_rng(0)
+        self._moves_to_goal: dict[tuple[int, ...], float] = {}
 
     @property
     def board(self) -> Board:
@@ -128,15 +129,23 @@ class Game2048Env(TextTask[int]):
 
     def blind_success(self, plan: tuple[int, ...]) -> float:
         """1 if the goal is reached with the luck of this episode by as many moves as `plan` has."""
-        board, luck = self.board, copy.deepcopy(self._luck)
-        for index in islice(cycle(plan[:_CYCLE]), len(plan)):
+        pattern = plan[:_CYCLE]
+        if pattern not in self._moves_to_goal:
+            self._moves_to_goal[pattern] = self._moves_in_circles(pattern)
+        return float(self._moves_to_goal[pattern] <= len(plan))
+
+    def _moves_in_circles(self, pattern: tuple[int, ...]) -> float:
+        """How many moves of `pattern`, repeated, it takes to the goal; infinity if it is never reached."""
+        board, luck, idle = self.board, copy.deepcopy(self._luck), 0
+        for number, index in enumerate(cycle(pattern), 1):
             after, _ = moved(board, MOVES[index])
-            if after == board:
-                continue
-            board = spawned(after, luck)
+            idle = idle + 1 if after == board else 0
+            if idle == len(pattern):
+                break
+            board = board if idle else spawned(after, luck)
             if max(board) >= self.goal_tile:
-                return 1.0
-        return 0.0
+                return number
+        return math.inf
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Draws the board that (seed, split) names; without a seed, one from `np_random`."""
@@ -144,6 +153,7 @@ class Game2048Env(TextTask[int]):
         split, outcome_seed = read_options(seed, options)
         seed = self._seed_or_draw(seed, self._pool_size)
         self._luck = np.random.default_rng(chance_seed(seed if outcome_seed is None else outcome_seed))
+        self._moves_to_goal = {}
         self._start = self._board = _start_of(seed, split, self._warm_up, self.goal_tile)
         return self.describe(), {"instance_key": self.instance_key}
 
@@ -154,7 +164,7 @@ class Game2048Env(TextTask[int]):
         after, paid = moved(self.board, MOVES[int(action)])
         if after == self.board:
             return self.describe(), _IDLE_REWARD, False, False, {}
-        self._board = spawned(after, self._luck)
+        self._board, self._moves_to_goal = spawned(after, self._luck), {}
         return self.describe(), _REWARD_SCALE * paid, self.success or stuck(self._board), False, {}
 
 

@@ -109,6 +109,6 @@ def test_settings_out_of_range_are_refused_by_name(turns: int) -> None:
 
 def test_random_scrambles_use_the_generator_alone() -> None:
     np.random.seed(0)
-    before = np.random.get_state()[1].tolist()  # type: ignore[index, union-attr]
+    before = np.random.get_state()[1].tolist()  # type: ignore[index]
     RubikEnv().reset(seed=5)
-    assert np.random.get_state()[1].tolist() == before  # type: ignore[index, union-attr]
+    assert np.random.get_state()[1].tolist() == before  # type: ignore[index]

@@ -150,7 +150,7 @@ def test_what_is_no_placement_is_no_action(text: str) -> None:
 @pytest.mark.parametrize("wrong", [{"size": 6}, {"blanks": 0}, {"blanks": 11}, {"size": 9, "blanks": 60}])
 def test_settings_out_of_range_are_refused_by_name(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=next(iter(reversed(wrong)))):
-        SudokuEnv(**wrong)
+        SudokuEnv(**wrong)  # type: ignore[arg-type]
 
 
 def test_caps_that_no_solution_fits_are_refused() -> None:
