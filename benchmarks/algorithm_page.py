@@ -9,7 +9,7 @@ from typing import Any
 
 from rllib_ragen.config.load import preset
 from rllib_ragen.config.schema import RunConfig
-from rllib_ragen.run.evaluation import find_baselines, scale_line
+from rllib_ragen.run.evaluation import find_baselines, scale_line, way
 from rllib_ragen.starpo.checks.build_config import build_config
 
 BEGIN, END = "<!-- made by benchmarks/algorithm_table.py -->", "<!-- end -->"
@@ -33,14 +33,15 @@ def tables(records: Sequence[Record]) -> str:
 
 
 def table(env: str, records: Sequence[Record]) -> str:
-    """One row per algorithm: mean ± std over seeds of test success in percent, T = 1 and greedy, by filter."""
+    """One row per algorithm: mean ± std over seeds of test success in percent, sampled and greedy, by filter."""
     config: RunConfig = build_config(preset(env))
     start = " / ".join(f"{100 * statistics.mean(r[way][0] for r in records):.1f} %" for way in WAYS)
-    head = [f"{how}, {filter_}" for filter_ in FILTERS.values() for how in ("T = 1", "greedy")]
+    sampled = way(False, config.rollout.temperature)
+    head = [f"{how}, {filter_}" for filter_ in FILTERS.values() for how in (sampled, way(True))]
     lines = [
         f"### {env}",
         "",
-        f"{scale_line(find_baselines(config))}. Before training (T = 1 / greedy): {start}.",
+        f"{scale_line(find_baselines(config))}. Before training ({sampled} / {way(True)}): {start}.",
         "",
         f"| algorithm | {' | '.join(head)} | updates | seeds |",
         f"|---|{'---|' * len(head)}---|---|",

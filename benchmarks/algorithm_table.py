@@ -96,6 +96,7 @@ def reached(folder: Path) -> dict[str, Any]:
         "sampled_tokens": int(last["num_reply_tokens_lifetime"]),
         "time_s": round(last["time_s"]),
         "instances": tests[-1]["num_instances"],
+        "distinct_instances": tests[-1]["distinct_instances"],
         **{way: [round(success, 4) for success in (values[0], values[-1])] for way, values in found.items()},
     }
 

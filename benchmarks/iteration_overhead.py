@@ -29,6 +29,7 @@ import ray
 import torch
 
 from ragen_envs.text import TextEnv
+from rllib_ragen.faults.private_names.of_rllib import local_learner
 from rllib_ragen.rollout.engines.hf import HFEngine
 from rllib_ragen.run.log import RunLog, measured
 from rllib_ragen.starpo.algorithm import StarPO
@@ -78,7 +79,7 @@ def measure(algo: StarPO, iterations: int, folder: Path, profile: cProfile.Profi
     clock.watch(HFEngine, "poll", "generation")
     clock.watch(TextEnv, "reset", "environments")
     clock.watch(TextEnv, "step", "environments")
-    clock.watch(algo.learner_group._learner, "update", "update")
+    clock.watch(local_learner(algo.learner_group), "update", "update")
     for k in range(iterations + WARM_UP):
         clock.take()
         if profile is not None and k >= WARM_UP:

@@ -9,6 +9,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
+from rllib_ragen.faults.private_names.of_torch import storage_key
+
 
 class PeakMemory(TorchDispatchMode):
     """Within it: bytes of all tensor storages that were made and are still alive; their peak, and the largest one.
@@ -44,4 +46,4 @@ class PeakMemory(TorchDispatchMode):
 
 
 def _key(tensor: torch.Tensor) -> int:
-    return int(tensor.untyped_storage()._cdata)
+    return storage_key(tensor)

@@ -32,7 +32,7 @@ from rllib_ragen.types import TokenRow
 
 def make(folder: Path, rank: int | None, microbatch_tokens: int) -> StarPOLearner:
     """A learner that trains adapters of that rank; None: all weights."""
-    config = StarPOConfig().environment("sokoban").llm(model=str(folder)).learning(lora_rank=rank)
+    config = StarPOConfig().environment("sokoban").llm(model=str(folder)).training(lora_rank=rank)
     config.training(microbatch_tokens=microbatch_tokens, torch_threads=1, normalize="none").validate()
     learner: StarPOLearner = config.build_learner()
     return learner

@@ -26,11 +26,14 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
+from rllib_ragen.config.load import read_yaml
+from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.run.evaluation import way
+
 Series = npt.NDArray[np.float64]
 XAxis = Literal["minutes", "iterations"]
 
 COLOURS = {False: "#1f5fa8", True: "#c8641b"}
-NAMES = {False: "T = 1", True: "greedy"}
 INK, GREY = "#222222", "#7a7a7a"
 
 
@@ -83,7 +86,18 @@ def mean_curve(curves: Sequence[Curve], axis: XAxis) -> tuple[Series, Series, Se
     return xs.mean(0), success.mean(0), spread
 
 
-def draw(axes: Axes, runs: Sequence[dict[bool, Curve]], axis: XAxis, lines: dict[str, float]) -> None:
+def names_of(folders: Sequence[Path]) -> dict[bool, str]:
+    """How replies were chosen, by `greedy`: at the temperature that the runs' config.yaml tell."""
+    configs = [folder / "config.yaml" for folder in folders]
+    if not all(path.is_file() for path in configs):
+        return {False: "sampled", True: way(True)}
+    temperatures = [RunConfig.model_validate(read_yaml(path)).rollout.temperature for path in configs]
+    return {False: way(False, *temperatures), True: way(True)}
+
+
+def draw(
+    axes: Axes, runs: Sequence[dict[bool, Curve]], axis: XAxis, lines: dict[str, float], names: dict[bool, str]
+) -> None:
     """Curves and reference lines, each named at its right end."""
     labels: list[tuple[float, str, str]] = [(y, f"{name} {y:.0f} %", GREY) for name, y in lines.items()]
     for y in lines.values():
@@ -98,7 +112,7 @@ def draw(axes: Axes, runs: Sequence[dict[bool, Curve]], axis: XAxis, lines: dict
         x, mean, spread = mean_curve(curves, axis)
         axes.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.13, linewidth=0, zorder=2)
         axes.plot(x, mean, color=colour, linewidth=2.6, marker="o", markersize=4.5, zorder=3, clip_on=False)
-        labels.append((float(mean[-1]), f"{NAMES[greedy]}: {mean[0]:.0f} → {mean[-1]:.0f} %", colour))
+        labels.append((float(mean[-1]), f"{names[greedy]}: {mean[0]:.0f} → {mean[-1]:.0f} %", colour))
     for (_, text, colour), y in zip(labels, spaced([label[0] for label in labels], gap=5.5), strict=True):
         axes.annotate(
             text, (1.015, y), xycoords=("axes fraction", "data"), color=colour, va="center", fontsize=11,
@@ -115,11 +129,18 @@ def spaced(heights: Sequence[float], gap: float) -> list[float]:
     return placed
 
 
-def figure(runs: Sequence[dict[bool, Curve]], axis: XAxis, lines: dict[str, float], title: str, out: Path) -> None:
+def figure(
+    runs: Sequence[dict[bool, Curve]],
+    axis: XAxis,
+    lines: dict[str, float],
+    title: str,
+    out: Path,
+    names: dict[bool, str],
+) -> None:
     """Write the PNG, 1600 pixels wide: sharp when a page shows it at 800."""
     plt.rcParams.update({"font.family": "DejaVu Sans", "font.size": 11, "text.color": INK, "axes.labelcolor": INK})
     picture, axes = plt.subplots(figsize=(8, 4.3), dpi=200, facecolor="white")
-    draw(axes, runs, axis, lines)
+    draw(axes, runs, axis, lines, names)
     axes.set_ylim(0, 103)
     axes.set_xlim(left=0)
     axes.set_xlabel("training time, minutes" if axis == "minutes" else "iteration")
@@ -154,7 +175,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Draw; 2 and one sentence on bad input."""
     options = parse(arguments)
-    names = {"random floor": options.floor, "best blind policy": options.blind, "best possible": options.ceiling}
+    marks = {"random floor": options.floor, "best blind policy": options.blind, "best possible": options.ceiling}
     try:
         runs = [read_curves(folder, options.split, options.time_key) for folder in options.runs]
         if options.x == "minutes" and any(np.isnan(c.minutes).any() for run in runs for c in run.values()):
@@ -162,7 +183,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(f"plot_runs: {error}", file=sys.stderr)
         return 2
-    figure(runs, options.x, {n: y for n, y in names.items() if y is not None}, options.title, options.out)
+    lines = {name: height for name, height in marks.items() if height is not None}
+    figure(runs, options.x, lines, options.title, options.out, names_of(options.runs))
     print(options.out)
     return 0
 

@@ -131,7 +131,7 @@ def soak(seconds: float, every_s: float) -> tuple[list[Sample], list[tuple[float
     ray.init("local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     register_env("flaky", lambda context: Flaky())
     config = StarPOConfig().environment("flaky").env_runners(num_env_runners=2)
-    config.rollout(engine="hf", env_timeout_s=ENV_TIMEOUT_S).fault(hang_timeout_s=HANG_TIMEOUT_S)
+    config.rollout(engine="hf", env_timeout_s=ENV_TIMEOUT_S).fault_tolerance(hang_timeout_s=HANG_TIMEOUT_S)
     config.training(num_groups=GROUPS, group_size=GROUP_SIZE, torch_threads=1)
     samples: list[Sample] = []
     started = time.monotonic()

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ragen_envs.policies import Clock, Score
-from ragen_envs.splits import Split
+from ragen_envs.policies import Clock, Score, test_instances
+from ragen_envs.splits import Split, instance_seed
 from ragen_envs.task import TextTask
 from ragen_envs.text import TextLimits
 
@@ -28,16 +28,16 @@ def blind_success(make: Callable[[], TextTask[Any]], limits: TextLimits, clock: 
     policy's. The same for the same arguments (as long as the clock does not stop it).
     """
     task = make()
-    task.reset(seed=0, options={"split": Split.TRAIN})
+    task.reset(seed=instance_seed(Split.TRAIN, 0), options={"split": Split.TRAIN})
     budget = min(limits.max_actions, limits.max_turns * limits.max_actions_per_turn)
     choices = task.blind_choices(budget)
     moves_per_instance = _BEAM * max(choices) * len(choices) ** 2 // 2
     count = int(np.clip(_MAX_MOVES // moves_per_instance, *_TRAIN_INSTANCES))
-    train = [_started(make, seed) for seed in Clock(count, clock.seconds, at_least=30).seeds()]
+    numbers = Clock(count, clock.seconds, at_least=30).while_it_lasts(range(count))
+    train = [_started(make, instance_seed(Split.TRAIN, number)) for number in numbers]
     plan = _changed_for_the_better(train, _beam_search(train, choices), choices)
     successes = []
-    for seed in clock.seeds():
-        task.reset(seed=seed, options={"split": Split.TEST})
+    for _ in test_instances(task, clock):
         successes.append(task.blind_success(plan))
     return Score.of(successes), plan
 

@@ -1,25 +1,26 @@
 """The contract that every text environment must keep, as a check: `check_text_env(make)`, or
 
 python -m ragen_envs.certify sokoban
-python -m ragen_envs.certify my_package.my_env:make
+python -m ragen_envs.certify my_package.worlds:MyTask
 """
 
 from __future__ import annotations
 
-import importlib
 import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import gymnasium as gym
 import numpy as np
 
+from ragen_envs.open_names import load
 from ragen_envs.registry import check_env_name, env_names, make_text_env
 from ragen_envs.reply import format_reply
 from ragen_envs.splits import Split
+from ragen_envs.task import TextTask
 from ragen_envs.text import TextEnv
 
 Make = Callable[[], TextEnv]
@@ -324,26 +325,28 @@ def _play_randomly(env: TextEnv, rng: np.random.Generator) -> list[Step]:
 
 
 def _make_from(name: str) -> Make:
-    """`sokoban`, or `module:function`."""
-    if ":" not in name:
+    """`sokoban`, or `module:Task`, or `module:function` that makes a TextEnv."""
+    found = load(name) if ":" in name else None
+    if found is None or (isinstance(found, type) and issubclass(found, TextTask)):
         return partial(make_text_env, check_env_name(name))
-    module, _, function = name.partition(":")
-    make: Make = getattr(importlib.import_module(module), function)
-    return make
+    if not callable(found):
+        raise ValueError(f"{name!r} is neither a TextTask class nor a function that makes a TextEnv")
+    return cast(Make, found)
 
 
 def main(arguments: list[str]) -> int:
     """Checks one environment and prints the clauses → exit code."""
     if len(arguments) != 1:
         print(
-            f"usage: python -m ragen_envs.certify NAME, with NAME one of {', '.join(env_names())}, or module:function"
+            f"usage: python -m ragen_envs.certify NAME, with NAME one of {', '.join(env_names())}, a module:Task, or a"
+            " module:function that makes a TextEnv"
         )
         return 2
     try:
         make = _make_from(arguments[0])
         for clause in check_text_env(make):
             print(f"ok  {clause}")
-    except (CertificationError, ValueError, ImportError, AttributeError) as error:
+    except (CertificationError, ValueError) as error:
         print(error)
         return 1
     return 0

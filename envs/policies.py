@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from ragen_envs.splits import Split
+from ragen_envs.seeds import Stream, generator, seed_of
+from ragen_envs.splits import Split, distinct_numbers, instance_seed
 from ragen_envs.task import TextTask
 from ragen_envs.text import TextLimits
 
@@ -22,13 +24,23 @@ class Clock:
     seconds: float | None = None
     at_least: int = 40
 
-    def seeds(self) -> Iterator[int]:
-        """0, 1, 2, … while count and time last."""
+    def while_it_lasts(self, numbers: Iterable[int]) -> Iterator[int]:
+        """The first of `numbers`, while count and time last."""
         end = None if self.seconds is None else time.monotonic() + self.seconds
-        for seed in range(self.count):
-            if end is not None and seed >= self.at_least and time.monotonic() > end:
+        for looked_at, number in enumerate(islice(numbers, self.count)):
+            if end is not None and looked_at >= self.at_least and time.monotonic() > end:
                 return
-            yield seed
+            yield number
+
+
+def test_instances(task: TextTask[Any], clock: Clock) -> Iterator[int]:
+    """The numbers of test instances, none twice, as an evaluation takes them; `task` is used to find them."""
+
+    def key_of(number: int) -> str:
+        task.reset(seed=instance_seed(Split.TEST, number), options={"split": Split.TEST})
+        return task.instance_key
+
+    return clock.while_it_lasts(distinct_numbers(key_of))
 
 
 @dataclass(frozen=True)
@@ -46,17 +58,18 @@ class Score:
         return cls(float(values.mean()), float(values.std() / np.sqrt(len(values))), len(values))
 
 
-def random_success(task: TextTask[Any], limits: TextLimits, clock: Clock, plays: int = 4) -> Score:
+def random_success(task: TextTask[Any], limits: TextLimits, clock: Clock, plays: int = 16) -> Score:
     """A policy that plays, each turn, 1…max_actions_per_turn valid actions, number and actions uniformly at random.
 
     Every test instance is played `plays` times, with different luck.
     """
     successes = []
-    for seed in clock.seeds():
+    for number in test_instances(task, clock):
         won = 0
         for play in range(plays):
-            task.reset(seed=seed, options={"split": Split.TEST, "outcome_seed": seed * plays + play})
-            won += _plays_at_random(task, limits, np.random.default_rng([seed, play, 1]))
+            luck = seed_of(Stream.BASELINE_OUTCOME, number, play)
+            task.reset(seed=instance_seed(Split.TEST, number), options={"split": Split.TEST, "outcome_seed": luck})
+            won += _plays_at_random(task, limits, generator(Stream.BASELINE_MOVES, number, play))
         successes.append(won / plays)
     return Score.of(successes)
 
@@ -79,7 +92,6 @@ def best_success(task: TextTask[Any], limits: TextLimits, clock: Clock) -> Score
     """The best possible policy under the caps, on test instances; see the task's `best_how`."""
     caps = (limits.max_turns, limits.max_actions_per_turn, limits.max_actions)
     successes = []
-    for seed in clock.seeds():
-        task.reset(seed=seed, options={"split": Split.TEST})
+    for _ in test_instances(task, clock):
         successes.append(task.best_success(*caps))
     return Score.of(successes)

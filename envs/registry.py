@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
 from ragen_envs.task import TextTask
 from ragen_envs.text import TextEnv, TextLimits, check_limit_names
+from ragen_envs.worlds import ENVIRONMENTS, TASKS, construct
 
-_TASKS: dict[str, str] = {
-    "sokoban": "ragen_envs.sokoban.env:SokobanEnv",
-    "frozen_lake": "ragen_envs.frozen_lake.env:FrozenLakeTask",
-    "bandit": "ragen_envs.bandit.env:BanditEnv",
-    "countdown": "ragen_envs.countdown.env:CountdownEnv",
-    "sudoku": "ragen_envs.sudoku.env:SudokuEnv",
-    "game_2048": "ragen_envs.game_2048.env:Game2048Env",
-    "rubik": "ragen_envs.rubik.env:RubikEnv",
-    "webshop": "ragen_envs.webshop.env:WebShopEnv",
-    "search_qa": "ragen_envs.search_qa.env:SearchQAEnv",
-}
+if TYPE_CHECKING:
+    from ragen_envs.games.game import TextGame
 
 
 def gym_id(name: str) -> str:
@@ -30,34 +21,55 @@ def gym_id(name: str) -> str:
 
 
 def env_names() -> list[str]:
-    """Names that `make_task` and `make_text_env` take (Gymnasium ids are taken too)."""
-    return list(_TASKS)
+    """The environments for one agent that ship with the package."""
+    return list(TASKS)
 
 
 def check_env_name(name: str) -> str:
-    """The short name of `name` (short name or Gymnasium id). Raises ValueError naming the nearest one."""
-    by_id = {gym_id(short): short for short in _TASKS}
-    if name in _TASKS or name in by_id:
+    """The name that `make_task` takes for `name`, which may be a Gymnasium id: `ragen/Sokoban-v0` → `sokoban`.
+
+    Raises:
+        ValueError: unknown, or a game for several seats; names the nearest.
+    """
+    by_id = {gym_id(short): short for short in TASKS}
+    if name in TASKS or name in by_id:
         return by_id.get(name, name)
-    near = difflib.get_close_matches(name, [*_TASKS, *by_id], n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"unknown environment {name!r}; allowed: {', '.join(_TASKS)}{hint}")
+    _users_task(name)
+    return name
+
+
+def register_text_env(name: str, world: type[TextTask[Any]] | type[TextGame]) -> None:
+    """Makes a user's environment known as `name`, wherever an environment is named.
+
+    Args:
+        name: letters, digits and `_ . + -`; a name that is registered already gets the new environment.
+        world: a TextTask class (one agent) or a TextGame class (several seats); its constructor's parameters are the
+            settings that `env.task` may give.
+
+    Raises:
+        ValueError: the name of a shipped environment, or no such class.
+    """
+    ENVIRONMENTS.register(name, world)
 
 
 def default_limits(name: str) -> dict[str, int]:
     """Caps with which the environment `name` is played where none are given, as far as they differ from TextLimits'."""
-    return dict(gym.envs.registration.load_env_creator(_TASKS[check_env_name(name)]).default_limits)
+    return dict(_task_class(check_env_name(name)).default_limits)
 
 
 def task_settings(name: str) -> list[str]:
     """Names of the settings that `make_task` takes for `name`, beside Gymnasium's render_mode."""
-    task = gym.envs.registration.load_env_creator(_TASKS[check_env_name(name)])
-    return [name for name in inspect.signature(task).parameters if name != "render_mode"]
+    short = check_env_name(name)
+    return [setting for setting in inspect.signature(_task_class(short)).parameters if setting != "render_mode"]
 
 
 def make_task(name: str, **settings: Any) -> TextTask[Any]:
     """The task environment `name`, unwrapped. Raises ValueError for an unknown name or setting."""
     short = check_env_name(name)
+    if short not in TASKS:
+        task = construct(short, _users_task(short), settings)
+        assert isinstance(task, TextTask)
+        return task
     allowed = task_settings(short)
     for key in settings:
         if key not in (*allowed, "render_mode"):
@@ -71,11 +83,25 @@ def make_task(name: str, **settings: Any) -> TextTask[Any]:
     return env
 
 
+def _task_class(short: str) -> type[TextTask[Any]]:
+    task: type[TextTask[Any]] = (
+        gym.envs.registration.load_env_creator(TASKS[short]) if short in TASKS else _users_task(short)
+    )
+    return task
+
+
+def _users_task(name: str) -> type[TextTask[Any]]:
+    world = ENVIRONMENTS.resolve(name)
+    if not issubclass(world, TextTask):
+        raise ValueError(f"{name!r} is a game for several seats; wanted is an environment for one agent")
+    return world
+
+
 def make_text_env(name: str, task: dict[str, Any] | None = None, limits: dict[str, Any] | None = None) -> TextEnv:
     """The text environment `name`.
 
     Args:
-        name: short name or Gymnasium id.
+        name: short name, Gymnasium id, a name that was registered, or an import path `package.module:Task`.
         task: settings of the task environment.
         limits: fields of TextLimits; what is not given is the task's own default, else that of TextLimits.
 
@@ -87,5 +113,5 @@ def make_text_env(name: str, task: dict[str, Any] | None = None, limits: dict[st
     return TextEnv(made, TextLimits(**{**made.default_limits, **(limits or {})}))
 
 
-for _name, _entry_point in _TASKS.items():
+for _name, _entry_point in TASKS.items():
     gym.register(gym_id(_name), entry_point=_entry_point)

@@ -6,6 +6,11 @@ from typing import Any
 
 import gymnasium as gym
 
+MAX_TEXT = 1_000_000
+"""Characters of the longest prompt or reply that a space holds: far above any context, so that none is refused."""
+MAX_STATE = 4_096
+"""Characters of the longest state text of a shipped environment: far above the largest board and its legend."""
+
 
 class AnyText(gym.spaces.Text):
     """`Text` without an alphabet: any string of at most `max_length` characters, the empty one too.
@@ -14,7 +19,7 @@ class AnyText(gym.spaces.Text):
     a line break would not be in the action space.
     """
 
-    def __init__(self, max_length: int) -> None:
+    def __init__(self, max_length: int = MAX_TEXT) -> None:
         super().__init__(max_length, min_length=0)
 
     def contains(self, x: Any) -> bool:

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 import gymnasium as gym
 import numpy as np
 
+from ragen_envs.seeds import Stream, seed_of
 from ragen_envs.splits import Split
 
 ActionT = TypeVar("ActionT")
-_CHANCE_STREAM = 0xC4A2CE
 
 
 class TextTask(gym.Env[Any, ActionT], Generic[ActionT]):
@@ -131,4 +131,4 @@ def chance_seed(outcome_seed: int) -> int:
     """
     if outcome_seed < 0:
         raise ValueError(f"outcome_seed must be ≥ 0, got {outcome_seed}")
-    return int(np.random.SeedSequence([outcome_seed, _CHANCE_STREAM]).generate_state(1, np.uint64)[0])
+    return seed_of(Stream.CHANCE, outcome_seed)

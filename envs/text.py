@@ -13,7 +13,8 @@ from ragen_envs.spaces import AnyText
 from ragen_envs.task import TextTask
 
 PromptStyle = Literal["full", "brief"]
-_MAX_TEXT = 1_000_000
+WITHOUT_THOUGHT = ", answer only"
+"""What the brief style says behind the title where replies hold no thought: it cannot be told from the state."""
 
 
 @dataclass(frozen=True)
@@ -70,18 +71,18 @@ class TextEnv(gym.Env[str, str]):
         self.task = task
         self.limits = limits or TextLimits()
         _check_reach(task, self.limits)
-        self.observation_space = AnyText(_MAX_TEXT)
-        self.action_space = AnyText(_MAX_TEXT)
+        self.observation_space = AnyText()
+        self.action_space = AnyText()
         self.turn = 0
         self.actions_taken = 0
         self._done = True
 
     @property
     def system_prompt(self) -> str:
-        """Rules and reply format (full style), or the task's title (brief style)."""
-        if self.limits.prompt_style == "brief":
-            return self.task.title
+        """Rules and reply format (full style), or the task's title and whether to think (brief style)."""
         limits = self.limits
+        if limits.prompt_style == "brief":
+            return self.task.title if limits.think else f"{self.task.title}{WITHOUT_THOUGHT}"
         form = "<think>your reasoning</think><answer>{}</answer>" if limits.think else "<answer>{}</answer>"
         several = f"action {SEPARATOR} action" if limits.max_actions_per_turn > 1 else "action"
         return (
@@ -149,9 +150,10 @@ class TextEnv(gym.Env[str, str]):
         dropped: list[str] = []
         reward, terminated = 0.0, False
         for name in names:
-            parsed = self.task.parse_action(name)
             full = len(run) >= self.limits.max_actions_per_turn or self.actions_left == 0
-            if parsed is None or full or terminated:
+            # Not read where it could not be run: a reply may name very many.
+            parsed = None if full or terminated else self.task.parse_action(name)
+            if parsed is None:
                 dropped.append(name)
                 continue
             _, step_reward, terminated, _, _ = self.task.step(parsed)

@@ -34,7 +34,7 @@ def main() -> None:
         .environment("kuhn_poker", env_config={"limits": {"max_turns": 2}})
         .rollout(max_reply_tokens=16, max_context_tokens=256)
         .training(num_groups=32, group_size=8, estimator="rae", lr=3e-4, betas=(0.9, 0.95))
-        .games(play_mode="against", opponent="kuhn_equilibrium")
+        .multi_agent(play_mode="against", opponent="kuhn_equilibrium")
         .debugging(seed=args.seed)
         .build_algo()
     )

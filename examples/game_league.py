@@ -33,9 +33,18 @@ def main() -> None:
         StarPOConfig()
         .environment("tic_tac_toe", env_config={"limits": {"max_turns": 5, "format_penalty": -0.5}})
         .rollout(max_reply_tokens=64, max_context_tokens=1024)
-        .training(num_groups=32, group_size=4, num_minibatches=4, estimator="rae", lr=1e-3, betas=(0.9, 0.95))
-        .learning(kl_coeff=0.03, lr_schedule="linear", decay_iterations=max(1, args.iterations))
-        .games(play_mode="league", league_size=3, league_win_rate=0.6, league_interval=20)
+        .training(
+            num_groups=32,
+            group_size=4,
+            num_minibatches=4,
+            estimator="rae",
+            lr=1e-3,
+            betas=(0.9, 0.95),
+            kl_coeff=0.03,
+            lr_schedule="linear",
+            decay_iterations=max(1, args.iterations),
+        )
+        .multi_agent(play_mode="league", league_size=3, league_win_rate=0.6, league_interval=20)
         .debugging(seed=args.seed)
         .build_algo()
     )

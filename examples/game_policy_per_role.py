@@ -2,7 +2,7 @@
 
 What it shows
     `multi_agent(policies=…, policy_mapping_fn=…, policies_to_train=…)` as anywhere in RLlib: two modules in one
-    MultiRLModule, each learning from its own trajectories only. `.games(play_mode="per_role")` is short for it.
+    MultiRLModule, each learning from its own trajectories only. `.multi_agent(play_mode="per_role")` is short for it.
 
 How to run it
     python examples/game_policy_per_role.py

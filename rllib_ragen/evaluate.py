@@ -13,8 +13,8 @@ from rllib_ragen.config.load import flatten, merge, preset
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.faults.exit_codes import NothingPlayed
 from rllib_ragen.faults.watchdog import Watchdog
-from rllib_ragen.run.evaluation import Evaluation, find_baselines, outcome_lines, scale_line, way
-from rllib_ragen.run.folder import RunFolder, SavedState
+from rllib_ragen.run.evaluation import Evaluation, find_baselines, outcome_lines, scale_line
+from rllib_ragen.run.folder import RunFolder, SavedState, is_run_folder
 from rllib_ragen.run.preflight import preflight
 from rllib_ragen.run.start_ray import start_ray
 from rllib_ragen.starpo.checks.build_config import build_config
@@ -39,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
-    parser = make_parser("evaluate", "Success of a model on instances of one split, T = 1 and greedy.", _FLAGS)
+    parser = make_parser(
+        "evaluate", "Success of a model on instances of one split, sampled (rollout.temperature) and greedy.", _FLAGS
+    )
     parser.add_argument("model", metavar="RUN_OR_MODEL", help="run folder, model folder, or tiny")
     parser.add_argument(
         "--checkpoint",
@@ -63,7 +65,7 @@ def plan(options: argparse.Namespace) -> tuple[RunConfig, SavedState | None]:
     """
     given = merge(*read_layers(options))
     path = Path(options.model)
-    if (path / "config.yaml").is_file():
+    if is_run_folder(path):
         folder = RunFolder.open(path)
         best = folder.best_checkpoint() if options.checkpoint == "best" else None
         return build_config(folder.config().model_dump(), given), best or folder.newest_checkpoint()
@@ -89,17 +91,18 @@ def evaluate(config: RunConfig, saved: SavedState | None, split: str, num_instan
         if saved:
             load(algo, saved)
         where = f"{saved.path.parent.name}/{saved.path.name}" if saved else config.model.path
-        print(f"{config.env.name}, {num_instances} {split} instances, {where}", flush=True)
+        print(f"{config.env.name}, {split} split, {where}", flush=True)
         for greedy in (False, True):
             result = measured(algo.evaluate_split(split, num_instances, greedy))
             if result["success"] is None:
                 raise NothingPlayed(f"every one of the {num_instances} episodes failed: {algo.evaluation_error}")
-            row = {"iteration": 0, "split": split, "greedy": greedy, **result}
+            instances = algo.success_by_instance
+            row = {"iteration": 0, "split": split, "greedy": greedy, **result, "instances": instances}
             more = ", ".join(
                 f"{name} {value:.3g}" for name, value in result.items() if name in _SHOWN and value is not None
             )
-            found = Evaluation.from_row(row)
-            print("\n".join([f"{way(greedy):8} {found}  ({more})", *outcome_lines(found)]), flush=True)
+            found = Evaluation.from_row(row, config.rollout.temperature)
+            print("\n".join([f"{found.way:8} {found}  ({found.count}; {more})", *outcome_lines(found)]), flush=True)
         print(f"on this scale: {scale_line(baselines)}")
     finally:
         algo.stop()

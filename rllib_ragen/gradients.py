@@ -13,7 +13,7 @@ from rllib_ragen.config.command_line import make_parser, positive, read_layers, 
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import merge
 from rllib_ragen.config.schema import RunConfig
-from rllib_ragen.run.folder import RunFolder, SavedState
+from rllib_ragen.run.folder import RunFolder, SavedState, is_run_folder
 from rllib_ragen.run.preflight import preflight
 from rllib_ragen.run.start_ray import start_ray
 from rllib_ragen.starpo.checks.build_config import build_config
@@ -57,9 +57,9 @@ def plan(options: argparse.Namespace) -> tuple[RunConfig, SavedState, Path]:
     given = merge(*read_layers(options))
     path: Path = options.run.resolve()
     # A checkpoint is RUN/checkpoints/iteration_000020.
-    folder = RunFolder(path if (path / "config.yaml").is_file() else path.parent.parent)
+    folder = RunFolder(path if is_run_folder(path) else path.parent.parent)
     chosen = {one.path.resolve(): one for one in folder.checkpoints()}
-    if not (folder.path / "config.yaml").is_file() or (folder.path != path and path not in chosen):
+    if not is_run_folder(folder.path) or (folder.path != path and path not in chosen):
         raise ConfigError(f"{options.run} is neither a run folder nor one of a run's checkpoints")
     saved = folder.newest_checkpoint() if folder.path == path else chosen[path]
     out: Path = options.out or folder.path / f"gradients_{saved.path.name}.json"

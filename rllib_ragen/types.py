@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 IntArray = npt.NDArray[np.int32]
 FloatArray = npt.NDArray[np.float32]
+DEFAULT_MODULE = "default_policy"
+"""RLlib's name of the policy of a run that has only one."""
 
 
 class StopReason(StrEnum):
@@ -105,12 +107,19 @@ class Trajectory:
     turns: list[Turn] = field(default_factory=list)
     stop_reason: StopReason = StopReason.MAX_TURNS
     success: bool = False
-    module_id: str = "default_policy"
+    module_id: str = DEFAULT_MODULE
     agent_id: str = "default_agent"
     error: str = ""
     """What went wrong, if stop_reason.failed."""
     outcome: str = ""
     """Of a game that says so: win, draw or loss."""
+    instance_key: str = ""
+    """Canonical text of the task instance; empty where the environment names none."""
+
+    @property
+    def instance(self) -> str:
+        """What tells task instances apart: their key, or else the seed that they were drawn with."""
+        return self.instance_key or f"seed {self.env_seed}"
 
     @property
     def episode_return(self) -> float:
@@ -165,7 +174,7 @@ class TokenRow:
     """The critic's values when the batch was sampled, for value clipping; zeros when there is none."""
     weight: float = 1.0
     """Factor on this trajectory's policy loss."""
-    module_id: str = "default_policy"
+    module_id: str = DEFAULT_MODULE
 
     @property
     def num_tokens(self) -> int:

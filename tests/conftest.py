@@ -25,6 +25,16 @@ OF_RAY_DEFAULT = ("aiohttp_cors", "colorful", "opencensus", "smart_open", "virtu
 MISSING = [name for name in OF_RAY_DEFAULT if importlib.util.find_spec(name) is None]
 
 
+LONG = ("tests/sweep/test_sweep.py", "tests/run/test_run.py", "tests/learner/test_splits.py")
+"""Files that take longest, in order: with several processes they begin first, so that none is left alone at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the files that take longest first where files are shared out to several processes."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: LONG.index(name) if (name := item.nodeid.split("::")[0]) in LONG else len(LONG))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """A test marked `vllm` fails where vLLM is missing, or skips where the user has said that it may be.
 

@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 from ragen_envs.bandit.arm_names import PAIRS
-from ragen_envs.spaces import AnyText
+from ragen_envs.spaces import MAX_STATE, AnyText
 from ragen_envs.task import TextTask, chance_seed, read_options
 
 
@@ -50,7 +50,7 @@ class BanditEnv(TextTask[int]):
         self.reversed = reversed
         self.render_mode = render_mode
         self.action_space = gym.spaces.Discrete(2)
-        self.observation_space = AnyText(4_096)
+        self.observation_space = AnyText(MAX_STATE)
         self._arms: tuple[str, ...] = ()
         self._high = 0
         self._chosen: int | None = None

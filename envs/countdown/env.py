@@ -17,7 +17,7 @@ from ragen_envs.countdown.puzzle import (
     solve_puzzle,
     template_choices,
 )
-from ragen_envs.spaces import AnyText
+from ragen_envs.spaces import MAX_STATE, AnyText
 from ragen_envs.splits import Split, draw_instance
 from ragen_envs.task import TextTask, check_pool_size, read_options
 
@@ -58,7 +58,7 @@ class CountdownEnv(TextTask[str]):
         check_pool_size(pool_size)
         self.render_mode = render_mode
         self.action_space = AnyText(200)
-        self.observation_space = AnyText(4_096)
+        self.observation_space = AnyText(MAX_STATE)
         self._shape = (num_numbers, max_number, max_target)
         self._pool_size = pool_size
         self._puzzle: Puzzle | None = None

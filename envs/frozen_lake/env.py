@@ -14,7 +14,7 @@ from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 from ragen_envs.frozen_lake.lake import MOVES, Cell, Lake, generate_lake
 from ragen_envs.frozen_lake.planning import BEST_HOW, best_success, transition_matrices
 from ragen_envs.observation import Observation, check_observation, in_form
-from ragen_envs.spaces import AnyText
+from ragen_envs.spaces import MAX_STATE, AnyText
 from ragen_envs.splits import Split, draw_instance
 from ragen_envs.task import TextTask, chance_seed, check_pool_size, read_options
 
@@ -59,7 +59,7 @@ class FrozenLakeTask(TextTask[int]):
         self.success_rate = success_rate
         self.render_mode = render_mode
         self.action_space = gym.spaces.Discrete(len(MOVES))
-        self.observation_space = AnyText(4_096)
+        self.observation_space = AnyText(MAX_STATE)
         self._shape = (size, p_frozen)
         self._pool_size = pool_size
         self._lake: Lake | None = None
@@ -130,8 +130,8 @@ class FrozenLakeTask(TextTask[int]):
 
     @property
     def instance_key(self) -> str:
-        """The map in Gymnasium's letters."""
-        return "\n".join(self.lake.rows())
+        """The map's canonical form: see Lake.key."""
+        return self.lake.key
 
     def solve(self) -> list[str] | None:
         """A shortest path from here that avoids holes, as if moves were certain; None in a hole."""
@@ -187,9 +187,7 @@ def _told(form: Observation, lake: Lake, player: Cell) -> str:
 
 @lru_cache(maxsize=16_384)
 def _lake_of(seed: int, split: Split, size: int, p_frozen: float) -> Lake:
-    return draw_instance(
-        seed, split, lambda rng: generate_lake(rng, size, p_frozen), lambda lake: "\n".join(lake.rows())
-    )
+    return draw_instance(seed, split, lambda rng: generate_lake(rng, size, p_frozen), lambda lake: lake.key)
 
 
 @lru_cache(maxsize=1_024)

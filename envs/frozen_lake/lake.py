@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ragen_envs.symmetry import canonical_grid
+
 Cell = tuple[int, int]
 """(row, column), counted from 0 at the top left."""
 
@@ -50,6 +52,11 @@ class Lake:
         """The map in Gymnasium's letters: S start, F frozen, H hole, G goal."""
         letters = dict.fromkeys(self.holes, "H") | {self.start: "S", self.goal: "G"}
         return ["".join(letters.get((r, c), "F") for c in range(self.size)) for r in range(self.size)]
+
+    @property
+    def key(self) -> str:
+        """Canonical text: turned and mirrored maps are one, for a slip goes to either side of a move alike."""
+        return canonical_grid(self.rows())
 
     def grid(self, player: Cell) -> str:
         """One symbol a cell, one row a line: P player, _ ice, O hole, G goal, X player in hole, √ player on goal."""

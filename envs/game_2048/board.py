@@ -7,6 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from ragen_envs.symmetry import canonical_grid
+
 SIDE = 4
 Board = tuple[int, ...]
 """[16] tiles by rows; 0 is empty."""
@@ -55,12 +57,8 @@ def stuck(board: Board) -> bool:
 
 def key(board: Board) -> str:
     """Canonical text: turned and mirrored boards are one."""
-    forms = []
-    rows = [board[SIDE * row : SIDE * (row + 1)] for row in range(SIDE)]
-    for lines in (rows, list(zip(*rows, strict=True))):
-        mirrored = [line[::-1] for line in lines]
-        forms += [lines, lines[::-1], mirrored, mirrored[::-1]]
-    return "\n".join(" ".join(map(str, line)) for line in min(map(tuple, forms)))
+    letters = "".join(chr(ord("a") + tile.bit_length()) if tile else "." for tile in board)
+    return canonical_grid([letters[SIDE * row : SIDE * (row + 1)] for row in range(SIDE)])
 
 
 def start_board(rng: np.random.Generator, warm_up: int) -> Board | None:

@@ -13,7 +13,7 @@ import gymnasium as gym
 import numpy as np
 
 from ragen_envs.game_2048.board import MOVES, SIDE, Board, good_move, key, moved, spawned, start_board, stuck
-from ragen_envs.spaces import AnyText
+from ragen_envs.spaces import MAX_STATE, AnyText
 from ragen_envs.splits import Split, draw_instance
 from ragen_envs.task import TextTask, chance_seed, check_pool_size, read_options
 
@@ -57,7 +57,7 @@ class Game2048Env(TextTask[int]):
         check_pool_size(pool_size)
         self.render_mode = render_mode
         self.action_space = gym.spaces.Discrete(len(MOVES))
-        self.observation_space = AnyText(4_096)
+        self.observation_space = AnyText(MAX_STATE)
         self.goal_tile = goal_tile
         self._warm_up = warm_up
         self._pool_size = pool_size

@@ -23,7 +23,8 @@ from ragen_envs.games.exact import Result, best_reply, expected
 from ragen_envs.games.game import Outcome, TextGame
 from ragen_envs.games.players import PLAYERS, choose
 from ragen_envs.games.registry import game_names, make_game
-from ragen_envs.splits import Split
+from ragen_envs.seeds import Stream, generator, seed_of
+from ragen_envs.splits import Split, instance_seed
 
 RULES_VERSION = 1
 """Part of every key: to be raised when rules or players change, so that old values are not found again."""
@@ -157,7 +158,7 @@ def _played(game: TextGame, seat: str, player: str, opponent: str, games: int) -
     players = dict.fromkeys(game.seats, PLAYERS[opponent]) | {seat: PLAYERS[player]}
     results = []
     for number in range(games):
-        state, rng, returned = _test_start(game, number), np.random.default_rng([number, 1]), 0.0
+        state, rng, returned = _test_start(game, number), generator(Stream.BASELINE_MOVES, number), 0.0
         while state.to_move:
             moves = {mover: choose(players[mover](state, mover), rng) for mover in state.to_move}
             returned += state.play(moves)[seat]
@@ -174,7 +175,7 @@ def _match(who: tuple[str, str, str], result: Result, how: str) -> Match:
 
 def _test_start(game: TextGame, seed: int) -> TextGame:
     start = copy.copy(game)
-    start.reset(seed, Split.TEST, seed)
+    start.reset(instance_seed(Split.TEST, seed), Split.TEST, seed_of(Stream.BASELINE_OUTCOME, seed))
     return start
 
 

@@ -61,7 +61,7 @@ class BoardGame(TextGame):
         if not self.has_splits:
             self._set_up(())
             return
-        self._set_up(draw_instance(seed, split, self._draw_opening, "".join))
+        self._set_up(draw_instance(seed, split, self._draw_opening, self._key_of))
 
     def mark(self, seat: str) -> str:
         """X for the seat that moves first, O for the other."""
@@ -104,8 +104,8 @@ class BoardGame(TextGame):
 
     @property
     def instance_key(self) -> str:
-        """The opening's moves."""
-        return " ".join(self._opening)
+        """The board after the opening in canonical form: in whatever order it was filled, and however it is turned."""
+        return self._key_of(self._opening)
 
     @property
     def position_key(self) -> str:
@@ -129,6 +129,16 @@ class BoardGame(TextGame):
 
     def _with_mark(self, cell: int, seat: str) -> str:
         return self.board[:cell] + self.mark(seat) + self.board[cell + 1 :]
+
+    def _key_of(self, opening: tuple[str, ...]) -> str:
+        game = copy.copy(self)
+        game._set_up(opening)
+        rows = [game.board[self.columns * row : self.columns * (row + 1)] for row in range(self.rows)]
+        return self._canonical(rows)
+
+    @abstractmethod
+    def _canonical(self, rows: list[str]) -> str:
+        """The same text for all boards that the game's symmetries make of `rows`."""
 
     def _last_mover(self) -> str:
         return self.seats[(len(self.moves) - 1) % 2]

@@ -7,23 +7,23 @@ python -m ragen_envs.games.certify my_package.my_game:make
 from __future__ import annotations
 
 import copy
-import importlib
 import math
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import get_args
+from typing import cast, get_args
 
 import gymnasium as gym
 import numpy as np
 
 from ragen_envs.certify import JUNK_REPLIES, CertificationError
 from ragen_envs.games.env import GameStep, TextGameEnv
-from ragen_envs.games.game import Outcome
+from ragen_envs.games.game import Outcome, TextGame
 from ragen_envs.games.limits import IllegalMove
 from ragen_envs.games.registry import game_names, game_settings, make_text_game
+from ragen_envs.open_names import load
 from ragen_envs.reply import format_reply
 from ragen_envs.splits import Split
 
@@ -323,25 +323,29 @@ CLAUSES: dict[str, Callable[[Make, int], None]] = {
 
 
 def _make_from(name: str) -> Make:
-    """`kuhn_poker`, or `module:function`."""
-    if ":" not in name:
+    """`kuhn_poker`, or `module:Game`, or `module:function` that makes a TextGameEnv."""
+    found = load(name) if ":" in name else None
+    if found is None or (isinstance(found, type) and issubclass(found, TextGame)):
         game_settings(name)
         return partial(make_text_game, name)
-    module, _, function = name.partition(":")
-    make: Make = getattr(importlib.import_module(module), function)
-    return make
+    if not callable(found):
+        raise ValueError(f"{name!r} is neither a TextGame class nor a function that makes a TextGameEnv")
+    return cast(Make, found)
 
 
 def main(arguments: list[str]) -> int:
     """Checks one game and prints the clauses → exit code."""
     if len(arguments) != 1:
         names = ", ".join(game_names())
-        print(f"usage: python -m ragen_envs.games.certify NAME, with NAME one of {names}, or module:function")
+        print(
+            f"usage: python -m ragen_envs.games.certify NAME, with NAME one of {names}, a module:Game, or a"
+            " module:function that makes a TextGameEnv"
+        )
         return 2
     try:
         for clause in check_text_game(_make_from(arguments[0])):
             print(f"ok  {clause}")
-    except (CertificationError, ValueError, ImportError, AttributeError) as error:
+    except (CertificationError, ValueError) as error:
         print(error)
         return 1
     return 0

@@ -49,7 +49,7 @@ class Chess(TextGame):
 
     def reset(self, seed: int, split: Split, outcome_seed: int) -> None:
         """Makes the opening that (seed, split) names; there is no chance afterwards."""
-        self._opening = draw_instance(seed, split, self._draw_opening, " ".join) if self.has_splits else ()
+        self._opening = draw_instance(seed, split, self._draw_opening, self._key_of) if self.has_splits else ()
         self._set_up(self._opening)
 
     def rules(self) -> str:
@@ -102,8 +102,8 @@ class Chess(TextGame):
 
     @property
     def instance_key(self) -> str:
-        """The opening's moves."""
-        return " ".join(self._opening)
+        """The position after the opening, without clocks: in whatever order its moves were made."""
+        return self._key_of(self._opening)
 
     @property
     def position_key(self) -> str:
@@ -119,6 +119,12 @@ class Chess(TextGame):
     def _forfeit(self, losers: tuple[str, ...]) -> dict[str, float]:
         self._loser, self._legal = losers[0], ()
         return {losers[0]: -1.0, self.other(losers[0]): 1.0}
+
+    def _key_of(self, opening: tuple[str, ...]) -> str:
+        board = self._first.copy()
+        for move in opening:
+            board.push_uci(move)
+        return str(board.epd())
 
     def _set_up(self, opening: tuple[str, ...]) -> None:
         self._loser, self.board = None, self._first.copy()

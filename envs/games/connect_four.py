@@ -35,3 +35,6 @@ class ConnectFour(BoardGame):
     def _drawn(self) -> str:
         lines = [" ".join(self.board[self.columns * i : self.columns * (i + 1)]) for i in range(self.rows)]
         return "\n".join([*lines, " ".join(self._all_actions())])
+
+    def _canonical(self, rows: list[str]) -> str:
+        return "\n".join(min(rows, [row[::-1] for row in rows]))

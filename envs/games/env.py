@@ -12,11 +12,9 @@ import numpy as np
 from ragen_envs.games.game import TextGame
 from ragen_envs.games.limits import GameLimits
 from ragen_envs.reply import Reply, format_reply, parse_reply
+from ragen_envs.seeds import Stream, generator
 from ragen_envs.spaces import AnyText
 from ragen_envs.task import chance_seed, read_options
-
-_MAX_TEXT = 1_000_000
-_SUBSTITUTES = 0x5EA7
 
 
 class GameStep(NamedTuple):
@@ -67,8 +65,8 @@ class TextGameEnv:
         self.limits = limits or GameLimits()
         self.possible_agents: list[str] = list(game.seats)
         self.agents: list[str] = []
-        self._observation_spaces = {seat: AnyText(_MAX_TEXT) for seat in game.seats}
-        self._action_spaces = {seat: AnyText(_MAX_TEXT) for seat in game.seats}
+        self._observation_spaces = {seat: AnyText() for seat in game.seats}
+        self._action_spaces = {seat: AnyText() for seat in game.seats}
         self._states: dict[str, _SeatState] = {}
         self._held: dict[str, str] = {}
         self._forfeits: list[str] = []
@@ -118,7 +116,7 @@ class TextGameEnv:
         self.game.reset(seed, split, outcome_seed)
         # A stream for each seat: what is drawn for one must not depend on when another replied.
         self._states = {
-            seat: _SeatState(np.random.default_rng([luck, _SUBSTITUTES, index]))
+            seat: _SeatState(generator(Stream.SUBSTITUTE_MOVES, luck, index))
             for index, seat in enumerate(self.possible_agents)
         }
         self._held, self._forfeits = {}, []

@@ -9,6 +9,7 @@ import numpy as np
 from ragen_envs.frozen_lake.lake import MOVES, Cell, Lake, generate_lake
 from ragen_envs.games.game import Outcome, TextGame
 from ragen_envs.splits import Split, draw_instance
+from ragen_envs.symmetry import canonical_grid
 
 Pair = tuple[Lake, Cell]
 """A map, whose start is the first seat's, and the second seat's start."""
@@ -102,7 +103,7 @@ class FrozenLakePair(TextGame):
 
     @property
     def instance_key(self) -> str:
-        """The map and the second seat's start."""
+        """The canonical form of the map and the second seat's start."""
         return _key((self._running, self._second))
 
     @property
@@ -151,5 +152,8 @@ class FrozenLakePair(TextGame):
 
 
 def _key(pair: Pair) -> str:
-    lake, second = pair
-    return "\n".join([*lake.rows(), str(second)])
+    """The map with the second seat's start as T, in the first of its 8 forms."""
+    lake, (row, column) = pair
+    rows = lake.rows()
+    rows[row] = f"{rows[row][:column]}T{rows[row][column + 1 :]}"
+    return canonical_grid(rows)

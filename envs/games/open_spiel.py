@@ -9,6 +9,7 @@ import numpy as np
 
 from ragen_envs.games.extras import needed
 from ragen_envs.games.game import Outcome, TextGame
+from ragen_envs.seeds import Stream, generator
 from ragen_envs.splits import Split, draw_instance
 from ragen_envs.task import chance_seed
 
@@ -160,7 +161,7 @@ class OpenSpielGame(TextGame):
         else:
             state.apply_action(*numbers.values())
         while state.is_chance_node():
-            rng = np.random.default_rng([self._luck, state.move_number()])
+            rng = generator(Stream.GAME_CHANCE, self._luck, state.move_number())
             state.apply_action(_drawn(state, rng))
         self._state = state
         return self._paid(tuple(state.returns()))

@@ -37,12 +37,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m ragen_envs.games.play", description="Play a game against a script."
     )
-    parser.add_argument("game", choices=game_names(), help="the game")
+    parser.add_argument("game", help=f"{', '.join(game_names())}, or an import path package.module:Game")
     parser.add_argument("--seat", type=int, default=0, choices=(0, 1), help="your seat")
     parser.add_argument("--opponent", default=uniform.__name__, choices=PLAYERS, help="who plays the other seat")
     parser.add_argument("--seed", type=int, default=0, help="seed of the start and of the opponent's choices")
     options = parser.parse_args(arguments)
-    game = make_game(options.game)
+    try:
+        game = make_game(options.game)
+    except ValueError as error:
+        parser.error(str(error))
     game.reset(options.seed, Split.TEST, options.seed)
     print(game.rules())
     play(game, game.seats[options.seat], options.opponent, np.random.default_rng(options.seed))

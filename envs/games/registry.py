@@ -6,67 +6,64 @@ import difflib
 import inspect
 from typing import Any
 
-from ragen_envs.games.bargaining import Bargaining
-from ragen_envs.games.chess import Chess
-from ragen_envs.games.connect_four import ConnectFour
 from ragen_envs.games.env import TextGameEnv
-from ragen_envs.games.frozen_lake_pair import FrozenLakePair
 from ragen_envs.games.game import TextGame
-from ragen_envs.games.hanabi import Hanabi
-from ragen_envs.games.kuhn_poker import KuhnPoker
-from ragen_envs.games.leduc_holdem import LeducHoldem
 from ragen_envs.games.limits import GameLimits
-from ragen_envs.games.negotiation import Negotiation
-from ragen_envs.games.open_spiel import OpenSpielGame
-from ragen_envs.games.prisoners_dilemma import PrisonersDilemma
-from ragen_envs.games.rock_paper_scissors import RockPaperScissors
-from ragen_envs.games.tic_tac_toe import TicTacToe
 from ragen_envs.text import check_limit_names
-
-_GAMES: dict[str, type[TextGame]] = {
-    "tic_tac_toe": TicTacToe,
-    "connect_four": ConnectFour,
-    "rock_paper_scissors": RockPaperScissors,
-    "kuhn_poker": KuhnPoker,
-    "leduc_holdem": LeducHoldem,
-    "prisoners_dilemma": PrisonersDilemma,
-    "frozen_lake_pair": FrozenLakePair,
-    "chess": Chess,
-    "bargaining": Bargaining,
-    "negotiation": Negotiation,
-    "hanabi": Hanabi,
-    "open_spiel": OpenSpielGame,
-}
+from ragen_envs.worlds import ENVIRONMENTS, GAMES, construct
 
 
 def game_names() -> list[str]:
-    """Names that `make_game` and `make_text_game` take."""
-    return list(_GAMES)
+    """The games that ship with the package."""
+    return list(GAMES)
+
+
+def is_users_game(name: str) -> bool:
+    """Whether `name` means a game of a user's own: a registered name, an entry point or an import path."""
+    if not ENVIRONMENTS.is_users(name):
+        return False
+    try:
+        return issubclass(ENVIRONMENTS.resolve(name), TextGame)
+    except ValueError:
+        return False
 
 
 def game_settings(name: str) -> list[str]:
     """Names of the settings that `make_game` takes for `name`. Raises ValueError naming the nearest game."""
-    if name not in _GAMES:
-        near = difflib.get_close_matches(name, _GAMES, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"unknown game {name!r}; allowed: {', '.join(_GAMES)}{hint}")
-    return list(inspect.signature(_GAMES[name]).parameters)
+    return list(inspect.signature(_game_class(name)).parameters)
 
 
 def make_game(name: str, **settings: Any) -> TextGame:
     """The game `name`. Raises ValueError for an unknown name or setting."""
+    game_class = _game_class(name)
+    if name not in GAMES:
+        game = construct(name, game_class, settings)
+        assert isinstance(game, TextGame)
+        return game
     allowed = game_settings(name)
     for key in settings:
         if key not in allowed:
             raise ValueError(f"{name} has no setting {key!r}; allowed: {', '.join(allowed) or 'none'}")
-    return _GAMES[name](**settings)
+    return game_class(**settings)
+
+
+def _game_class(name: str) -> type[TextGame]:
+    if name not in GAMES and not ENVIRONMENTS.is_users(name):
+        near = difflib.get_close_matches(name, GAMES, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        allowed = f"{', '.join(GAMES)}, or an import path package.module:Game"
+        raise ValueError(f"unknown game {name!r}; allowed: {allowed}{hint}")
+    world = ENVIRONMENTS.resolve(name)
+    if not issubclass(world, TextGame):
+        raise ValueError(f"{name!r} is an environment for one agent; wanted is a game for several seats")
+    return world
 
 
 def make_text_game(name: str, game: dict[str, Any] | None = None, limits: dict[str, Any] | None = None) -> TextGameEnv:
     """The text environment of game `name`.
 
     Args:
-        name: one of game_names().
+        name: one of game_names(), a name that was registered, or an import path `package.module:Game`.
         game: settings of the game.
         limits: fields of GameLimits.
 

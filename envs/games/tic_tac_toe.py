@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ragen_envs.games.board import EMPTY, BoardGame
+from ragen_envs.symmetry import canonical_grid
 
 _ROWS = "ABC"
 
@@ -59,3 +60,6 @@ class TicTacToe(BoardGame):
     def _drawn(self) -> str:
         lines = [f"{row} {' '.join(self.board[3 * i : 3 * i + 3])}" for i, row in enumerate(_ROWS)]
         return "\n".join(["  1 2 3", *lines])
+
+    def _canonical(self, rows: list[str]) -> str:
+        return canonical_grid(rows)

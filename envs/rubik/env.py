@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import gymnasium as gym
 
 from ragen_envs.rubik.cube import FACES, TURNS, Cube, is_solved, key, scrambled, shortest_solution, turned
-from ragen_envs.spaces import AnyText
+from ragen_envs.spaces import MAX_STATE, AnyText
 from ragen_envs.splits import Split, draw_instance
 from ragen_envs.task import TextTask, check_pool_size, read_options
 
@@ -41,7 +41,7 @@ class RubikEnv(TextTask[int]):
         check_pool_size(pool_size)
         self.render_mode = render_mode
         self.action_space = gym.spaces.Discrete(len(TURNS))
-        self.observation_space = AnyText(4_096)
+        self.observation_space = AnyText(MAX_STATE)
         self._scramble_turns = scramble_turns
         self._pool_size = pool_size
         self._start: Cube | None = None

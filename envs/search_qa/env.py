@@ -64,7 +64,7 @@ class SearchQAEnv(TextTask[str]):
         check_pool_size(pool_size)
         self.render_mode = render_mode
         self.action_space = AnyText(MAX_ARGUMENT + 50)
-        self.observation_space = AnyText(1_000_000)
+        self.observation_space = AnyText()
         self.questions = _questions_in(data)
         self._retriever: Retriever = HttpRetriever(retriever) if retriever is not None else _retriever_over(data)
         self._top_k = top_k

@@ -12,7 +12,7 @@ from ragen_envs.observation import Observation, check_observation, in_form
 from ragen_envs.sokoban.generator import generate_room
 from ragen_envs.sokoban.room import MOVES, Room
 from ragen_envs.sokoban.solver import shortest_solution, solved_by
-from ragen_envs.spaces import AnyText
+from ragen_envs.spaces import MAX_STATE, AnyText
 from ragen_envs.splits import Split, draw_instance
 from ragen_envs.task import TextTask, check_pool_size, read_options
 
@@ -59,7 +59,7 @@ class SokobanEnv(TextTask[int]):
         self.observation = observation
         self.render_mode = render_mode
         self.action_space = gym.spaces.Discrete(len(MOVES))
-        self.observation_space = AnyText(4_096)
+        self.observation_space = AnyText(MAX_STATE)
         self._shape = (height, width, num_boxes, min_solution_steps, max_solution_steps)
         self._pool_size = pool_size
         self._start: Room | None = None
@@ -106,10 +106,10 @@ class SokobanEnv(TextTask[int]):
 
     @property
     def instance_key(self) -> str:
-        """The start position as a grid."""
+        """The start position's canonical form: see Room.key."""
         if self._start is None:
             raise gym.error.ResetNeeded("call reset() first")
-        return self._start.grid()
+        return self._start.key
 
     def solve(self) -> list[str] | None:
         """A shortest solution from here."""
@@ -145,6 +145,10 @@ def _told(form: Observation, room: Room) -> str:
     return in_form(form, room.grid(), room.coordinates())
 
 
+def _key_of(room: Room) -> str:
+    return room.key
+
+
 @lru_cache(maxsize=16_384)
 def _room_of(
     seed: int, split: Split, height: int, width: int, num_boxes: int, min_steps: int | None, max_steps: int | None
@@ -156,4 +160,4 @@ def _room_of(
         solution = shortest_solution(room, max_steps or 100)
         return room if solution is not None and len(solution) >= (min_steps or 0) else None
 
-    return draw_instance(seed, split, generate, Room.grid)
+    return draw_instance(seed, split, generate, _key_of)

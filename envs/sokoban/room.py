@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ragen_envs.symmetry import canonical_grid
+
 Cell = tuple[int, int]
 """(row, column), counted from 0 at the top left."""
 
@@ -47,6 +49,43 @@ class Room:
     def grid(self) -> str:
         """One symbol a cell, a row a line: # wall, _ floor, O target, X box, √ box on target, P player, S on target."""
         return "\n".join("".join(self._symbol((r, c)) for c in range(self.width)) for r in range(self.height))
+
+    @property
+    def reachable(self) -> frozenset[Cell]:
+        """Where the player can walk without a push, its own square included."""
+        free = self.floor.difference(self.boxes)
+        seen, frontier = {self.player}, [self.player]
+        while frontier:
+            cell = frontier.pop()
+            for step in MOVES.values():
+                there = shift(cell, step)
+                if there in free and there not in seen:
+                    seen.add(there)
+                    frontier.append(there)
+        return frozenset(seen)
+
+    @property
+    def key(self) -> str:
+        """Canonical text: turned and mirrored rooms are one, and so are all squares between which the player can walk.
+
+        The grid in the first of its 8 forms, with P (on a target: S) on every square that the player can walk to.
+        """
+        reachable, boxes, targets = self.reachable, set(self.boxes), set(self.targets)
+        rows = []
+        for row in range(self.height):
+            line = ""
+            for column in range(self.width):
+                cell = row, column
+                if cell not in self.floor:
+                    line += "#"
+                elif cell in boxes:
+                    line += "√" if cell in targets else "X"
+                elif cell in reachable:
+                    line += "S" if cell in targets else "P"
+                else:
+                    line += "O" if cell in targets else "_"
+            rows.append(line)
+        return canonical_grid(rows)
 
     def coordinates(self) -> str:
         """Row and column of the player, of each box and of each target."""

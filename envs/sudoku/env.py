@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import gymnasium as gym
 import numpy as np
 
-from ragen_envs.spaces import AnyText
+from ragen_envs.spaces import MAX_STATE, AnyText
 from ragen_envs.splits import Split, draw_instance
 from ragen_envs.sudoku.puzzle import Puzzle, allowed, generate_puzzle, solutions
 from ragen_envs.task import TextTask, check_pool_size, read_options
@@ -55,7 +55,7 @@ class SudokuEnv(TextTask[Placement]):
         check_pool_size(pool_size)
         self.render_mode = render_mode
         self.action_space = gym.spaces.Tuple([gym.spaces.Discrete(size, start=1)] * 3)
-        self.observation_space = AnyText(4_096)
+        self.observation_space = AnyText(MAX_STATE)
         self.size = size
         self._blanks = blanks
         self._pool_size = pool_size

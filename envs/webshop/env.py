@@ -49,7 +49,7 @@ class WebShopEnv(TextTask[str]):
         check_pool_size(pool_size)
         self.render_mode = render_mode
         self.action_space = AnyText(MAX_ARGUMENT + 50)
-        self.observation_space = AnyText(1_000_000)
+        self.observation_space = AnyText()
         self.catalogue = load_catalogue(data)
         self._wanted = [product for product in self.catalogue.products if product.instruction]
         self._reward = reward

@@ -25,9 +25,11 @@ class PolicyPlan:
     """RLlib's `policy_mapping_fn`: (agent id, episode) → policy id, or `script:<player>`."""
     several_agents: bool
     """Whether environments are multi-agent ones."""
+    env: str | None
+    """Short name of the task or game; None: somebody else's environment."""
     game: str | None
     """Short name of the game; None: one agent, or somebody else's environment."""
     task: Mapping[str, Any]
-    """Settings of the game."""
+    """Settings of the task or game."""
     section: MultiAgentSection
     """Self-play, a policy per role, a league, or a script as opponent."""

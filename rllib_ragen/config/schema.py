@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from ragen_envs.games.limits import GameLimits
 from ragen_envs.text import PromptStyle, TextLimits
-from rllib_ragen.config.task_names import game_name
+from rllib_ragen.config.task_names import shipped_game_name
 
 EMBEDDED_MODEL = "tiny"
 """`model.path` of the model that ships with the package."""
@@ -36,7 +36,7 @@ class Section(BaseModel):
 class EnvSection(Section):
     """Which task, and how it is told."""
 
-    name: str = Field("sokoban", description="environment name or Gymnasium id")
+    name: str = Field("sokoban", description="environment's name, Gymnasium id, or import path my_pkg.worlds:MyWorld")
     task: dict[str, Any] = Field(default_factory=dict, description="settings of the task environment")
     max_turns: int = Field(5, ge=1, description="turns an episode may take; in a game, replies of each seat")
     max_actions_per_turn: int = Field(5, ge=1, description="actions of one reply that are run")
@@ -50,7 +50,7 @@ class EnvSection(Section):
     @field_validator("name")
     @classmethod
     def _one_name_per_game(cls, name: str) -> str:
-        return game_name(name) or name
+        return shipped_game_name(name) or name
 
 
 class MultiAgentSection(Section):
@@ -122,7 +122,7 @@ class VLLMSection(Section):
 class CreditSection(Section):
     """Raw rewards → filtered groups → advantages per token."""
 
-    estimator: str = Field("rloo", description="advantage estimator")
+    estimator: str = Field("rloo", description="advantage estimator, or my_pkg.credit:MyEstimator")
     normalize: Literal["none", "batch"] = Field(
         "batch", description="batch: divide advantages by their std over the batch's trained tokens"
     )
@@ -143,8 +143,10 @@ class CreditSection(Section):
     overlong_cache: int | None = Field(
         None, ge=1, description="last tokens of a reply's limit that cost, up to 1 where it is cut off; null: free"
     )
-    filter: Literal["none", "top_p", "top_p_softmax", "top_k", "top_k_abs", "min_p"] = Field(
-        "none", description="which groups are learnt from"
+    filter: str = Field(
+        "none",
+        description="which groups are learnt from: none, top_p, top_p_softmax, top_k, top_k_abs, min_p, or"
+        " my_pkg:my_filter",
     )
     filter_value: float = Field(0.9, gt=0, description="v of the filter: a share, with top_k_abs a number of groups")
     filter_metric: Literal[
@@ -200,8 +202,10 @@ class LearnerSection(Section):
         None, ge=1, description="update at which a falling schedule is at 0; null: `iterations`"
     )
     max_skipped_steps: int = Field(5, ge=1, description="stop after so many non-finite gradients in a row")
-    loss: Literal["token", "sequence"] = Field(
-        "token", description="ratio of each token (PPO), or of its whole trajectory (GSPO: wants clips near 3e-4)"
+    loss: str = Field(
+        "token",
+        description="token: ratio of each token (PPO); sequence: of its trajectory (GSPO: wants clips near 3e-4);"
+        " or my_pkg:my_loss",
     )
     tis_cap: float | None = Field(
         None, gt=0, description="truncated importance sampling: cap of learner's/sampler's probability; null: off"

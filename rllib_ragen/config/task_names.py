@@ -1,42 +1,60 @@
-"""What `env.name` may be: this project's text environments, and its games for several seats. Imports nothing heavy."""
+"""What `env.name` may be: text environments and games for several seats, shipped or of users. Imports nothing heavy."""
 
 from __future__ import annotations
 
-import difflib
+import re
 
-from ragen_envs.games.registry import game_names
+from ragen_envs.games.registry import game_names, is_users_game
 from ragen_envs.registry import check_env_name, env_names, gym_id
+from ragen_envs.worlds import ENVIRONMENTS
+
+_USERS = "ragen/"
+"""What RLlib's ids of users' environments begin with; the name follows as it is."""
+
+
+def shipped_game_name(name: str) -> str | None:
+    """The shipped game that `name` means: `tictactoe`, `TicTacToe`, `ragen/TicTacToe-v0` → `tic_tac_toe`."""
+    by_letters = {_letters(game): game for game in game_names()}
+    return None if ":" in name else by_letters.get(_letters(name.removeprefix("ragen/").removesuffix("-v0")))
 
 
 def game_name(name: str) -> str | None:
-    """The game that `name` means: `tictactoe`, `TicTacToe`, `ragen/TicTacToe-v0` → `tic_tac_toe`; None: no game."""
-    by_letters = {_letters(game): game for game in game_names()}
-    return by_letters.get(_letters(name.removeprefix("ragen/").removesuffix("-v0")))
+    """The game that `name` means, shipped or a user's; None: no game."""
+    return shipped_game_name(name) or (name if is_users_game(name) else None)
 
 
 def task_name(name: str) -> str:
     """The short name that `name` means: `ragen/Sokoban-v0` → `sokoban`, `TicTacToe`, `tictactoe` → `tic_tac_toe`.
 
     Raises:
-        ValueError: neither an environment nor a game; names the nearest.
+        ValueError: neither an environment nor a game, or an import path that leads nowhere; one sentence.
     """
-    game = game_name(name)
-    if game is not None:
-        return game
-    try:
-        return check_env_name(name)
-    except ValueError:
-        near = difflib.get_close_matches(name, [*env_names(), *game_names()], n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(
-            f"unknown environment {name!r}; allowed: {', '.join(env_names())};"
-            f" and the games {', '.join(game_names())}{hint}"
-        ) from None
+    return game_name(name) or check_env_name(name)
 
 
-def task_ids() -> dict[str, str]:
-    """RLlib id (`ragen/TicTacToe-v0`) of every environment and game → its short name."""
-    return {gym_id(name): name for name in (*env_names(), *game_names())}
+def task_word(name: str) -> str:
+    """What files may be called after the environment: `my_pkg.worlds:TreasureHunt` → `TreasureHunt`."""
+    return re.sub(r"[^\w.-]", "_", task_name(name).rpartition(":")[2])
+
+
+def task_id(name: str) -> str:
+    """RLlib's id of an environment: `sokoban` → `ragen/Sokoban-v0`, `my_pkg:Hunt` → `ragen/my_pkg:Hunt`."""
+    short = task_name(name)
+    return _USERS + short if ENVIRONMENTS.is_users(short) else gym_id(short)
+
+
+def name_of_id(env_id: str) -> str | None:
+    """The name of the environment that RLlib knows as `env_id`; None: one of somebody else. Imports nothing."""
+    shipped = {gym_id(name): name for name in (*env_names(), *game_names())}
+    if env_id in shipped:
+        return shipped[env_id]
+    name = env_id.removeprefix(_USERS)
+    return name if name != env_id and ENVIRONMENTS.is_users(name) else None
+
+
+def is_task_name(name: str) -> bool:
+    """Whether `name` is an environment or game of this registry, in any of its spellings. Imports nothing."""
+    return name_of_id(name) is not None or shipped_game_name(name) is not None or ENVIRONMENTS.knows(name)
 
 
 def _letters(name: str) -> str:

@@ -8,7 +8,7 @@ from rllib_ragen.credit.groups import GroupEstimator, Returns, centred
 class DrGRPO(GroupEstimator):
     """A = R − mean_g (Liu et al. 2025, arXiv 2503.20783). Meant for `learner.aggregation: seq-mean-token-sum`.
 
-    A group of one: A = 0, as the formula says. A group of equal returns: A = 0.
+    A group of equal returns: A = 0.
     """
 
     def advantages(self, returns: Returns) -> Returns:

@@ -25,7 +25,7 @@ class Estimator(ABC):
     needs_values: ClassVar[bool] = False
     """Whether a critic's values must be given."""
     needs_group: ClassVar[bool] = False
-    """Whether trajectories are compared within their group, so that a group of one teaches little or nothing."""
+    """Whether trajectories are compared within their group, so that a group of one teaches nothing."""
 
     def __call__(self, trajectories: Sequence[Trajectory], values: Sequence[FloatArray] | None = None) -> list[Credit]:
         """Credits aligned with `trajectories`.

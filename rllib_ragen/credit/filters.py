@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from rllib_ragen.config.schema import CreditSection
 from rllib_ragen.credit.estimator import refuse_failed
+from rllib_ragen.credit.filter_rules import GroupRanking, find_filter
 from rllib_ragen.credit.group_scores import Scores, group_scores, reward_spreads
 from rllib_ragen.credit.groups import group_members
 from rllib_ragen.types import Trajectory
-
-TOP_P_EPS = 0.01
-"""How far short of v · Σ the kept groups' running sum of scores may stay."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ def filter_groups(trajectories: Sequence[Trajectory], section: CreditSection) ->
     filtering and over the kept ones (suffix _kept): group_reward_std (mean of the in-group std, ddof = 1),
     group_reward_mean and group_reward_max (means of the in-group mean and maximum). 0 if there is no group.
 
-    Raises ValueError for a failed trajectory.
+    Raises ValueError for a failed trajectory, and for a filter that keeps what is no group of `GroupRanking.groups`.
     """
     refuse_failed(trajectories)
     spreads = reward_spreads(trajectories)
@@ -47,7 +45,9 @@ def filter_groups(trajectories: Sequence[Trajectory], section: CreditSection) ->
         (group for group in scores if keeps_flat or spreads[group] > 0),
         key=lambda group: (-sign * scores[group], group),
     )
-    kept = set(ranked[: _STRATEGIES[section.filter](ranked, scores, section)])
+    members = {group: [trajectories[i] for i in found] for group, found in group_members(trajectories).items()}
+    ranking = GroupRanking(tuple(ranked), scores, members, section.filter_value)
+    kept = _chosen(section.filter, ranking)
     metrics = {
         "num_groups": float(len(scores)),
         "kept_groups": float(len(kept)),
@@ -57,6 +57,13 @@ def filter_groups(trajectories: Sequence[Trajectory], section: CreditSection) ->
         **_rewards(trajectories, kept, spreads, "_kept"),
     }
     return FilterResult([t for t in trajectories if t.group_id in kept], metrics)
+
+
+def _chosen(name: str, ranking: GroupRanking) -> set[str]:
+    kept: Collection[str] = find_filter(name)(ranking)
+    if isinstance(kept, str) or not set(kept) <= set(ranking.groups):
+        raise ValueError(f"credit.filter={name} keeps {kept!r}, which are not all groups that may be kept")
+    return set(kept)
 
 
 def _rewards(trajectories: Sequence[Trajectory], groups: set[str], spreads: Scores, suffix: str) -> dict[str, float]:
@@ -75,51 +82,3 @@ def _rewards(trajectories: Sequence[Trajectory], groups: set[str], spreads: Scor
 
 def _mean(numbers: Sequence[float]) -> float:
     return float(np.mean(numbers)) if numbers else 0.0
-
-
-# --- strategies: how many of the ranked groups are kept, best first ---------------------------------------------------
-
-
-def _all(ranked: list[str], scores: Scores, section: CreditSection) -> int:
-    return len(ranked)
-
-
-def _top_k(ranked: list[str], scores: Scores, section: CreditSection) -> int:
-    """The share v of *all* groups, also of those that cannot be kept; at least one."""
-    return max(1, int(section.filter_value * len(scores) + 1e-9))  # 0.29 · 100 is 28.999…
-
-
-def _top_k_abs(ranked: list[str], scores: Scores, section: CreditSection) -> int:
-    return max(1, int(section.filter_value))
-
-
-def _top_p(ranked: list[str], scores: Scores, section: CreditSection) -> int:
-    """Until the running sum of scores is ≥ v · Σ − eps."""
-    if not ranked:
-        return 0
-    running = np.cumsum([scores[group] for group in ranked])
-    return int(np.argmax(running >= section.filter_value * running[-1] - TOP_P_EPS)) + 1
-
-
-def _top_p_softmax(ranked: list[str], scores: Scores, section: CreditSection) -> int:
-    """Until the running sum of softmax(±scores), the best first, is ≥ v; at least one."""
-    if not ranked:
-        return 0
-    distance = np.abs(np.array([scores[group] for group in ranked]) - scores[ranked[0]])
-    running = np.cumsum(np.exp(-distance))
-    return int(np.argmax(running >= section.filter_value * running[-1])) + 1
-
-
-def _min_p(ranked: list[str], scores: Scores, section: CreditSection) -> int:
-    """Scores ≥ v · max."""
-    return sum(scores[group] >= section.filter_value * scores[ranked[0]] for group in ranked)
-
-
-_STRATEGIES: dict[str, Callable[[list[str], Scores, CreditSection], int]] = {
-    "none": _all,
-    "top_k": _top_k,
-    "top_k_abs": _top_k_abs,
-    "top_p": _top_p,
-    "top_p_softmax": _top_p_softmax,
-    "min_p": _min_p,
-}

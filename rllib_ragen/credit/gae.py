@@ -38,5 +38,5 @@ class GAE(Estimator):
 
 def generalised(rewards: Numbers, values: Numbers, gamma: float, lam: float) -> Numbers:
     """[n] advantages of n successive steps with the given [n] rewards and values; 0 is the value after the last."""
-    following = np.append(values[1:], 0.0)[: len(values)]
+    following = np.append(values[1:], 0.0)
     return discounted(rewards + gamma * following - values, gamma * lam)

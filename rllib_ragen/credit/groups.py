@@ -26,6 +26,11 @@ def group_members(trajectories: Sequence[Trajectory]) -> dict[str, list[int]]:
     return members
 
 
+def compared_groups(trajectories: Sequence[Trajectory]) -> list[list[int]]:
+    """Positions of the members of each group that has at least two."""
+    return [members for members in group_members(trajectories).values() if len(members) > 1]
+
+
 def centred(returns: Returns) -> Returns:
     """[n] R − mean: exactly 0 if all returns are equal, so that such a group moves no weight at all."""
     if np.ptp(returns) < ROUNDING:
@@ -45,20 +50,22 @@ def spread(returns: Returns) -> float:
 class GroupEstimator(Estimator):
     """One advantage per trajectory, from the returns of its group, on every trained token.
 
-    Every trajectory counts once in its group's statistics, however long it is. There is no critic: returns are 0.
+    Every trajectory counts once in its group's statistics, however long it is. A group of one, as failures may leave
+    it, has nobody to be compared with: A = 0, where its raw return would outweigh every compared one. There is no
+    critic: returns are 0.
     """
 
     needs_group: ClassVar[bool] = True
 
     @abstractmethod
     def advantages(self, returns: Returns) -> Returns:
-        """[n] advantages of one group's n ≥ 1 members from their [n] raw returns."""
+        """[n] advantages of one group's n ≥ 2 members from their [n] raw returns."""
 
     def assign(self, trajectories: Sequence[Trajectory], values: Sequence[FloatArray]) -> list[Credit]:
         """One advantage per trajectory, spread over its trained tokens."""
         episode_returns = np.array([trajectory.episode_return for trajectory in trajectories], np.float64)
         advantages = np.zeros_like(episode_returns)
-        for members in group_members(trajectories).values():
+        for members in compared_groups(trajectories):
             advantages[members] = self.advantages(episode_returns[members])
         return [_broadcast(trajectory, a) for trajectory, a in zip(trajectories, advantages, strict=True)]
 

@@ -8,12 +8,10 @@ from rllib_ragen.credit.groups import GroupEstimator, Returns, centred, spread
 class GRPO(GroupEstimator):
     """A = (R − mean_g) / (std_g + 1e-6), std with ddof = 1 (Shao et al. 2024, arXiv 2402.03300).
 
-    A group of one, as failures may leave it, has no mean to compare with: A = R. A group of equal returns: A = 0.
+    A group of equal returns: A = 0.
     A group in which nobody succeeds is standardised too, so small differences in penalties push at full strength.
     """
 
     def advantages(self, returns: Returns) -> Returns:
         """[n] → [n], one group."""
-        if len(returns) == 1:
-            return returns.copy()
         return centred(returns) / (spread(returns) + 1e-6)

@@ -1,4 +1,4 @@
-"""The divergence from the reference policy as a cost in the reward, as PPO for language models began with."""
+"""The KL penalty in the reward, as PPO for language models began with."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from rllib_ragen.credit.kl_estimate import KLEstimator, kl_estimate
 from rllib_ragen.types import FloatArray, Trajectory
-
-_MAX_LOG_RATIO = 20.0
 
 
 def with_kl_cost(
-    trajectories: Sequence[Trajectory], reference: Sequence[FloatArray], coeff: float, estimator: str
+    trajectories: Sequence[Trajectory], reference: Sequence[FloatArray], coeff: float, estimator: KLEstimator
 ) -> tuple[list[Trajectory], float]:
-    """Each turn's reward less `coeff` times the sum of the estimate over its sampled tokens.
+    """Takes from each turn's reward `coeff` times the sum of `kl_estimate` over its sampled tokens.
 
-    With d = log π_behaviour − log π_ref, clamped to ±20, the estimate is k1 d, k2 ½ d², or k3 exp(−d) − 1 + d. It sits
-    where the turn's reward does, so that every estimator takes it. Stiennon et al. 2020, arXiv 2009.01325.
+    The policy of the ratio is the one that sampled. The penalty sits where the turn's reward does, so that every
+    advantage estimator takes it. Stiennon et al. 2020, arXiv 2009.01325.
 
     Args:
         trajectories: what is learnt from.
@@ -36,12 +35,12 @@ def with_kl_cost(
     return [_paid(trajectory, coeff * own) for trajectory, own in zip(trajectories, costs, strict=True)], mean
 
 
-def _costs(trajectory: Trajectory, reference: FloatArray, estimator: str) -> npt.NDArray[np.float64]:
+def _costs(trajectory: Trajectory, reference: FloatArray, estimator: KLEstimator) -> npt.NDArray[np.float64]:
     """[turns] sums over each turn's sampled tokens."""
     turns = trajectory.turn_index()
     trained = turns >= 0
-    d = (trajectory.behaviour_logprobs() - reference)[trained].astype(np.float64).clip(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
-    per_token = {"k1": d, "k2": 0.5 * d**2, "k3": np.expm1(-d) + d}[estimator]
+    log_ratio = (trajectory.behaviour_logprobs() - reference)[trained].astype(np.float64)
+    per_token = kl_estimate(log_ratio, estimator, np.expm1)
     sums = np.zeros(len(trajectory.turns), np.float64)
     np.add.at(sums, turns[trained], per_token)
     return sums

@@ -19,9 +19,9 @@ class RoleAdvantages(Estimator):
     in which they come. The baselines begin at 0 and last from batch to batch: they are `state`.
     """
 
-    def __init__(self, decay: float) -> None:
-        """decay: α; 1 / (1 − α) is about the number of games that a baseline remembers."""
-        self.decay = decay
+    def __init__(self, role_decay: float) -> None:
+        """role_decay: α; 1 / (1 − α) is about the number of games that a baseline remembers."""
+        self.decay = role_decay
         self._baselines: dict[str, float] = {}
 
     def state(self) -> dict[str, float]:

@@ -1,46 +1,81 @@
-"""Estimators by name."""
+"""Estimators by name: the shipped ones, and the door for a user's own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
 
+from ragen_envs.open_names import OpenNames
 from rllib_ragen.config.schema import CreditSection
-from rllib_ragen.credit.bi_level_gae import BiLevelGAE
-from rllib_ragen.credit.dr_grpo import DrGRPO
 from rllib_ragen.credit.estimator import Estimator
-from rllib_ragen.credit.gae import GAE
-from rllib_ragen.credit.gigpo import GiGPO
-from rllib_ragen.credit.grpo import GRPO
-from rllib_ragen.credit.rae import RoleAdvantages
-from rllib_ragen.credit.reinforce_plus_plus import ReinforcePlusPlus
-from rllib_ragen.credit.reinforce_plus_plus_baseline import ReinforcePlusPlusBaseline
-from rllib_ragen.credit.rloo import RLOO
-from rllib_ragen.credit.turn_grpo import TurnGRPO
 
-_ESTIMATORS: dict[str, Callable[[CreditSection], Estimator]] = {
-    "bi_level_gae": lambda section: BiLevelGAE(section.turn_gamma, section.gamma, section.lam, section.turn_rewards),
-    "dr_grpo": lambda section: DrGRPO(),
-    "gae": lambda section: GAE(section.gamma, section.lam, section.turn_rewards),
-    "gigpo": lambda section: GiGPO(section.turn_gamma, section.turn_weight),
-    "grpo": lambda section: GRPO(),
-    "rae": lambda section: RoleAdvantages(section.role_decay),
-    "reinforce++": lambda section: ReinforcePlusPlus(section.gamma, section.turn_rewards),
-    "reinforce++_baseline": lambda section: ReinforcePlusPlusBaseline(),
-    "rloo": lambda section: RLOO(),
-    "turn_grpo": lambda section: TurnGRPO(section.turn_gamma, section.turn_weight),
+_HERE = "rllib_ragen.credit"
+_SHIPPED = {
+    "bi_level_gae": f"{_HERE}.bi_level_gae:BiLevelGAE",
+    "dr_grpo": f"{_HERE}.dr_grpo:DrGRPO",
+    "gae": f"{_HERE}.gae:GAE",
+    "gigpo": f"{_HERE}.gigpo:GiGPO",
+    "grpo": f"{_HERE}.grpo:GRPO",
+    "rae": f"{_HERE}.rae:RoleAdvantages",
+    "reinforce++": f"{_HERE}.reinforce_plus_plus:ReinforcePlusPlus",
+    "reinforce++_baseline": f"{_HERE}.reinforce_plus_plus_baseline:ReinforcePlusPlusBaseline",
+    "rloo": f"{_HERE}.rloo:RLOO",
+    "turn_grpo": f"{_HERE}.turn_grpo:TurnGRPO",
 }
+_VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def estimator_names() -> list[str]:
-    """Allowed values of `credit.estimator`, sorted."""
-    return sorted(_ESTIMATORS)
+    """The estimators that ship with the package, sorted."""
+    return sorted(ESTIMATORS.shipped())
+
+
+def register_estimator(name: str, estimator: type[Estimator]) -> None:
+    """Makes a user's estimator known as `name`, for `credit.estimator`.
+
+    Args:
+        name: letters, digits and `_ . + -`; a name that is registered already gets the new estimator.
+        estimator: a class derived from Estimator; a parameter of its constructor is given the key of `credit` that has
+            its name (`gamma`, `lam`, …), and others keep their defaults.
+
+    Raises:
+        ValueError: the name of a shipped estimator, or no such class.
+    """
+    ESTIMATORS.register(name, estimator)
 
 
 def make_estimator(section: CreditSection) -> Estimator:
     """The estimator that `credit.estimator` names, with the section's settings.
 
-    Raises ValueError, with the allowed names, if there is none of that name.
+    Raises:
+        ValueError: no such estimator; one sentence that names the key.
     """
-    if section.estimator not in _ESTIMATORS:
-        raise ValueError(f"credit.estimator: unknown {section.estimator!r}; allowed: {', '.join(estimator_names())}.")
-    return _ESTIMATORS[section.estimator](section)
+    try:
+        estimator = ESTIMATORS.resolve(section.estimator)
+    except ValueError as error:
+        raise ValueError(f"credit.estimator: {error}") from error
+    return estimator(**{name: getattr(section, name) for name in _parameters(estimator) if name in _keys()})
+
+
+def _check(thing: object) -> type[Estimator]:
+    if not (isinstance(thing, type) and issubclass(thing, Estimator)):
+        raise ValueError(f"must be a class derived from Estimator, not {thing!r}")
+    if inspect.isabstract(thing):
+        raise ValueError(f"the class {thing.__name__} lacks {', '.join(sorted(thing.__abstractmethods__))}")
+    for name, parameter in _parameters(thing).items():
+        if parameter.default is parameter.empty and parameter.kind not in _VARIABLE and name not in _keys():
+            raise ValueError(
+                f"the constructor of {thing.__name__} needs {name!r}, which is no key of credit and has no default"
+            )
+    return thing
+
+
+def _parameters(estimator: type[Estimator]) -> dict[str, inspect.Parameter]:
+    return dict(inspect.signature(estimator).parameters)
+
+
+def _keys() -> set[str]:
+    return set(CreditSection.model_fields)
+
+
+ESTIMATORS: OpenNames[type[Estimator]] = OpenNames("estimator", "rllib_ragen.estimators", _SHIPPED, _check)
+"""All estimators by name."""

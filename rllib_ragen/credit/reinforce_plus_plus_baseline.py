@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from rllib_ragen.credit.estimator import Credit
-from rllib_ragen.credit.groups import GroupEstimator, Returns, centred
+from rllib_ragen.credit.groups import GroupEstimator, Returns, centred, compared_groups
 from rllib_ragen.credit.token_axis import at_trained, credits_of, whitened
 from rllib_ragen.types import FloatArray, Trajectory
 
@@ -14,14 +16,20 @@ class ReinforcePlusPlusBaseline(GroupEstimator):
     """R − mean_g on every trained token, then whitened over the batch's (Hu et al. 2025, arXiv 2501.03262).
 
     Whitening is (x − mean)/sqrt(var + 1e-8), var with ddof = 1. Its mean is 0 up to the lengths of trajectories, so a
-    group of equal returns gets a small advantage, not exactly 0. A group of one: R, then whitened like the others.
+    group of equal returns gets a small advantage, not exactly 0. A group of one: A = 0, and it is left out of mean and
+    variance.
     """
 
     def advantages(self, returns: Returns) -> Returns:
         """[n] → [n], one group, not yet whitened."""
-        return returns.copy() if len(returns) == 1 else centred(returns)
+        return centred(returns)
 
     def assign(self, trajectories: Sequence[Trajectory], values: Sequence[FloatArray]) -> list[Credit]:
         """One advantage per trajectory, on its trained tokens."""
         raw = [credit.advantages for credit in super().assign(trajectories, values)]
-        return credits_of(trajectories, whitened(at_trained(trajectories, raw)))
+        advantages = [np.zeros_like(numbers) for numbers in at_trained(trajectories, raw)]
+        compared = sorted(index for members in compared_groups(trajectories) for index in members)
+        chosen = at_trained([trajectories[i] for i in compared], [raw[i] for i in compared])
+        for index, own in zip(compared, whitened(chosen), strict=True):
+            advantages[index] = own
+        return credits_of(trajectories, advantages)

@@ -8,12 +8,10 @@ from rllib_ragen.credit.groups import GroupEstimator, Returns, centred
 class RLOO(GroupEstimator):
     """A = R − mean of the other members' R = n/(n−1) · (R − mean_g) (Ahmadian et al. 2024, arXiv 2402.14740).
 
-    A group of one, as failures may leave it, has no others and so no baseline: A = R. Equal returns: A = 0.
+    Equal returns: A = 0.
     """
 
     def advantages(self, returns: Returns) -> Returns:
         """[n] → [n], one group."""
         size = len(returns)
-        if size == 1:
-            return returns.copy()
         return size / (size - 1) * centred(returns)

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from rllib_ragen.credit.estimator import Credit, Estimator
-from rllib_ragen.credit.groups import Returns, centred, group_members, spread
+from rllib_ragen.credit.groups import Returns, centred, compared_groups, spread
 from rllib_ragen.credit.grpo import GRPO
 from rllib_ragen.credit.token_axis import discounted
 from rllib_ragen.types import FloatArray, Trajectory
@@ -20,7 +20,8 @@ class TurnEstimator(Estimator):
     """A_k = A_episode + ω (G_k − mean_c)/(std_c + 1e-6),  G_k = Σ_{l ≥ k} γ^{l−k} r_l, on the tokens of turn k.
 
     A_episode is GRPO's; c are the turns of the trajectory's group that share `key`, std with ddof = 1. A turn that is
-    alone in its c, or in a c of equal G, has only A_episode. A subclass says which turns are comparable.
+    alone in its c, or in a c of equal G, has only A_episode. A group of one: A = 0 on all turns, also where they could
+    be compared among themselves. A subclass says which turns are comparable.
     """
 
     needs_group: ClassVar[bool] = True
@@ -39,7 +40,7 @@ class TurnEstimator(Estimator):
         rewards = [np.array([turn.reward for turn in trajectory.turns], np.float64) for trajectory in trajectories]
         to_go = [discounted(own, self.turn_gamma) for own in rewards]
         advantages = [np.zeros_like(own) for own in rewards]
-        for members in group_members(trajectories).values():
+        for members in compared_groups(trajectories):
             cells: dict[Hashable, list[tuple[int, int]]] = defaultdict(list)
             for i in members:
                 for k in range(len(rewards[i])):

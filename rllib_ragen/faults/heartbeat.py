@@ -50,13 +50,9 @@ def own() -> Heartbeat:
 
 def heartbeat_of(actor_id: str) -> Heartbeat:
     """That of an actor, by its id in hex; of one that has not beaten yet, or that cannot be seen, Heartbeat()."""
-    from ray.experimental.internal_kv import _internal_kv_get, _internal_kv_initialized
+    from rllib_ragen.faults.private_names.of_ray import read_note
 
-    try:
-        found = _internal_kv_get(_KEY + actor_id) if _internal_kv_initialized() else None
-    except Exception:
-        # The store is gone, and with it the cluster: whoever waits is told by Ray itself.
-        found = None
+    found = read_note(_KEY + actor_id)
     return Heartbeat(*json.loads(found)) if found else Heartbeat()
 
 
@@ -70,16 +66,13 @@ def _tell() -> None:
     if _Own.key == "" or "ray" not in sys.modules:
         return
     import ray
-    from ray.experimental.internal_kv import _internal_kv_initialized, _internal_kv_put
 
-    if not ray.is_initialized() or not _internal_kv_initialized():
+    from rllib_ragen.faults.private_names.of_ray import write_note
+
+    if not ray.is_initialized():
         return
     if _Own.key is None:
         actor_id = ray.get_runtime_context().get_actor_id()
         _Own.key = _KEY + actor_id if actor_id else ""
     if _Own.key:
-        try:
-            _internal_kv_put(_Own.key, json.dumps(_Own.pulse))
-        except Exception:
-            # As above: sampling does not fail for it.
-            _Own.told = time.monotonic()
+        write_note(_Own.key, json.dumps(_Own.pulse))

@@ -26,7 +26,9 @@ class Interrupt:
         return self
 
     def install(self) -> None:
-        """Takes the signals over (again: Ray takes SIGTERM when it starts)."""
+        """Takes the signals over (again: Ray takes SIGTERM when it starts); only a process's main thread can."""
+        if threading.current_thread() is not threading.main_thread():
+            return
         for number in (signal.SIGINT, signal.SIGTERM):
             previous = signal.signal(number, self._handle)
             self._previous.setdefault(number, previous)

@@ -87,7 +87,7 @@ def _norms_on_learner(
     """(norms of every part, of Σ share · part). A collective call: every learner has a share, maybe empty, of all."""
     module = learner.module[module_id].unwrapped()
     parameters = [p for name, p in module.named_parameters() if p.requires_grad and not name.startswith(VALUE_HEAD)]
-    reference = learner._references.get(module_id)
+    reference = learner.references.get(module_id)
     terms = [term for term in TERMS if term != "kl" or reference is not None]
     found: list[Norms] = [dict.fromkeys(TERMS, float("nan")) for _ in parts]
     whole = dict.fromkeys(TERMS, float("nan"))
@@ -100,7 +100,8 @@ def _norms_on_learner(
             sum_gradients(parameters)
             gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
             found[k][term] = _norm(gradients)
-            torch._foreach_add_(total, gradients, alpha=shares[k])
+            for whole_gradient, gradient in zip(total, gradients, strict=True):
+                whole_gradient.add_(gradient, alpha=shares[k])
         whole[term] = _norm(total)
     _clear(module)
     return found, whole
@@ -110,11 +111,11 @@ class _Part:
     """One learner's rows of a bucket."""
 
     def __init__(self, learner: StarPOLearner, module_id: str, part: Sequence[TokenRow]) -> None:
-        settings: LearnerSection = learner._settings
-        self._learner, self._module = learner, learner.module[module_id].unwrapped()
+        settings: LearnerSection = learner.settings
+        self._of, self._module = learner, learner.module[module_id].unwrapped()
         # No critic, and no regulariser: they are terms of their own, or not of the policy.
         self._task = settings.model_copy(update={"entropy_coeff": 0.0, "kl_coeff": 0.0, "value_coeff": 0.0})
-        self._rows = balance(part, max(1, learner.config.num_learners))[learner._learner_index or 0]
+        self._rows = balance(part, max(1, learner.config.num_learners))[learner.index]
         self._scales = row_scales(
             [row.num_trained_tokens for row in self._rows],
             settings.aggregation,
@@ -123,14 +124,14 @@ class _Part:
             norm_tokens=settings.norm_tokens or learner.config.max_context_tokens,
         )
         self._reference: RowArrays = {}
-        reference = learner._references.get(module_id)
+        reference = learner.references.get(module_id)
         if reference is not None:
-            budget, device = settings.microbatch_tokens, learner._device
+            budget, device = settings.microbatch_tokens, learner.device
             self._reference = score_rows(self._rows, reference, "logprobs", budget, device)
 
     def backward(self, term: str) -> None:
         """Adds the gradient of the bucket's mean of `term` to the parameters'."""
-        budget = self._learner._settings.microbatch_tokens
+        budget = self._of.settings.microbatch_tokens
         missing = missing_passes(self._module, num_microbatches(self._rows, budget))
         for indices, batch in microbatches(self._rows, self._scales, budget):
             rows = [self._rows[i] for i in indices]
@@ -139,8 +140,8 @@ class _Part:
             self._pass("entropy", empty_microbatch())
 
     def _pass(self, term: str, batch: MicroBatch) -> None:
-        batch = batch.to(self._learner._device)
-        recompute = self._learner._settings.gradient_checkpointing
+        batch = batch.to(self._of.device)
+        recompute = self._of.settings.gradient_checkpointing
         outputs = self._module.token_outputs(batch.input_ids, batch.trained, recompute=recompute)
         self._term(term, outputs, batch).backward()
 

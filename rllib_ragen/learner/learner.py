@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from ray.rllib.core.learner.torch.torch_learner import TorchLearner
 from torch import nn
 
+from rllib_ragen.faults.private_names.of_rllib_learner import LearnerHooks
 from rllib_ragen.learner.distributed import broadcast_weights, clip_gradients, missing_passes, sum_gradients
 from rllib_ragen.learner.frozen_logprobs import FrozenLogProbs, frozen_copy, frozen_logprobs, known, score_rows
 from rllib_ragen.learner.losses.aggregate import row_scales
@@ -31,7 +31,7 @@ CRITIC = "critic"
 logger = logging.getLogger(__name__)
 
 
-class StarPOLearner(TorchLearner):
+class StarPOLearner(LearnerHooks):
     """Clipped surrogate on token rows, with exact gradient accumulation.
 
     The result of an update depends neither on the micro-batch size nor on the number of learners (up to the rounding
@@ -41,31 +41,32 @@ class StarPOLearner(TorchLearner):
     def build(self) -> None:
         """As TorchLearner, then takes over the first learner's weights."""
         torch.set_num_threads(self.config.threads_of(actor=self.config.num_learners > 0))
-        self._settings = self.config.learner_section()
+        self.settings = self.config.learner_section()
         self._skipped_in_a_row: dict[str, int] = defaultdict(int)
-        self._references: dict[str, LLMRLModule] = {}
+        self.references: dict[str, LLMRLModule] = {}
+        """Reference policies (initial models) by the policy that is held to them."""
         self._frozen = FrozenLogProbs()
         self.frozen_in_store: dict[str, Any] = {}
         """By policy that is not trained: where its weights are in the object store (`weights.put`) while they stay."""
         super().build()
 
-    def _map_module_to_device(self, module: Any) -> None:
-        """Where RLlib moves modules, before there are optimisers; sharding replaces their parameters."""
-        settings, sharded = self._settings, self._settings.sharding == "fsdp2"
-        for module_id in sorted(module.keys()):
-            own: LLMRLModule = module[module_id].unwrapped()
+    def place_modules(self, modules: Any) -> None:
+        """Moves modules to the device before there are optimisers; sharding replaces their parameters."""
+        settings, sharded = self.settings, self.settings.sharding == "fsdp2"
+        for module_id in sorted(modules.keys()):
+            own: LLMRLModule = modules[module_id].unwrapped()
             if settings.gradient_checkpointing:
                 layers_to_recompute(own.llm)
             if not sharded:
-                own.to(self._device)
+                own.to(self.device)
                 broadcast_weights(own)
             copies = [own]
             if settings.kl_coeff and self.should_module_be_updated(module_id):
                 # Before any checkpoint is loaded: a resumed run is held to the same weights, the model folder's.
-                self._references[module_id] = frozen_copy(own, share=not sharded)
-                copies.append(self._references[module_id])
+                self.references[module_id] = frozen_copy(own, share=not sharded)
+                copies.append(self.references[module_id])
             for copy in copies if sharded else ():
-                copy.shard(self._device)
+                copy.shard(self.device)
 
     def configure_optimizers_for_module(self, module_id: str, config: Any = None) -> None:
         """AdamW for the policy and, with its own learning rate, for the critic; nothing for a frozen opponent."""
@@ -102,12 +103,12 @@ class StarPOLearner(TorchLearner):
         update are called. A collective call: every learner has a share, maybe empty, of every step.
         """
         self.before_gradient_based_update(timesteps=timesteps or {})
-        self._weights_seq_no += 1
+        self.num_updates += 1
         factor = self._set_learning_rates()
         trained = filter(self.should_module_be_updated, sorted(self.module.keys()))
         modules = {module_id: self._unwrapped(module_id) for module_id in trained}
         moving = [[row for row in step.rows if self._moves_weights(row)] for step in training_data.steps]
-        self._frozen = frozen_logprobs(moving, modules, self._references, self._settings, self._device)
+        self._frozen = frozen_logprobs(moving, modules, self.references, self.settings, self.device)
         reports: dict[str, UpdateReport] = defaultdict(UpdateReport)
         for step in training_data.steps:
             # Sorted: learners that take modules in different orders would wait for each other for ever.
@@ -118,7 +119,7 @@ class StarPOLearner(TorchLearner):
         self._frozen = FrozenLogProbs()
         for module_id, report in reports.items():
             numbers = report.metrics() | {"lr": factor * self.config.lr}
-            if module_id not in self._references or self._settings.kl_in != "loss":
+            if module_id not in self.references or self.settings.kl_in != "loss":
                 del numbers["kl"]
             for name, value in numbers.items():
                 self.metrics.log_value((module_id, name), value, reduce="mean", window=1)
@@ -131,7 +132,7 @@ class StarPOLearner(TorchLearner):
 
     def reference_logprobs(self, rows: Sequence[TokenRow]) -> list[FloatArray]:
         """Per row [num_tokens]: the reference policy's log-probs of trained tokens, 0 elsewhere."""
-        return self._scores(rows, self._references, "logprobs")
+        return self._scores(rows, self.references, "logprobs")
 
     def _scores(
         self, rows: Sequence[TokenRow], modules: Mapping[str, LLMRLModule], output: Literal["logprobs", "values"]
@@ -140,7 +141,7 @@ class StarPOLearner(TorchLearner):
         # All of them: with sharded weights each is a collective call.
         for module_id in sorted(modules):
             own = [row for row in rows if row.module_id == module_id]
-            found |= score_rows(own, modules[module_id], output, self._settings.microbatch_tokens, self._device)
+            found |= score_rows(own, modules[module_id], output, self.settings.microbatch_tokens, self.device)
         return [found.get(id(row), np.zeros(row.num_tokens, np.float32)) for row in rows]
 
     def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -167,8 +168,8 @@ class StarPOLearner(TorchLearner):
         self.frozen_in_store.clear()
         for module_id, weights in state["rl_module"].items():
             self._unwrapped(module_id).set_state(weights)
-        self._set_optimizer_state(state["optimizer"])
-        self._weights_seq_no = state["weights_seq_no"]
+        self.set_optimizer_states(state["optimizer"])
+        self.num_updates = state["weights_seq_no"]
         self._skipped_in_a_row = defaultdict(int, state["skipped_in_a_row"])
 
     def copy_module(self, source: str, target: str) -> None:
@@ -185,7 +186,7 @@ class StarPOLearner(TorchLearner):
         self, *, module_id: str, config: Any, batch: MicroBatch, fwd_out: TokenOutputs
     ) -> Objective:
         """The objective of one micro-batch; override it for another loss."""
-        return objective(fwd_out, batch, self._settings)
+        return objective(fwd_out, batch, self.settings)
 
     def _optimizer_step(self, module_id: str, step: OptimizerStep, report: UpdateReport) -> None:
         """Accumulates the gradient of this learner's share, sums it over the learners, clips, checks and steps."""
@@ -196,12 +197,12 @@ class StarPOLearner(TorchLearner):
         totals = step.totals[module_id]
         scales = row_scales(
             [row.num_trained_tokens for row in rows],
-            self._settings.aggregation,
+            self.settings.aggregation,
             total_tokens=totals.tokens,
             total_rows=totals.rows,
-            norm_tokens=self._settings.norm_tokens or self.config.max_context_tokens,
+            norm_tokens=self.settings.norm_tokens or self.config.max_context_tokens,
         )
-        report.add(*self._accumulate(module_id, rows, scales).reduced(self._device))
+        report.add(*self._accumulate(module_id, rows, scales).reduced(self.device))
         norms = {name.rsplit("_", 1)[-1]: self._clip(optimizer) for name, optimizer in optimizers.items()}
         # Norms are the same on all learners, so all of them step or none does.
         if all(map(math.isfinite, norms.values())):
@@ -216,7 +217,7 @@ class StarPOLearner(TorchLearner):
 
     def _accumulate(self, module_id: str, rows: Sequence[TokenRow], scales: Sequence[float]) -> StepReport:
         """Adds the gradient of `rows` to the parameters'."""
-        report, budget = StepReport(), self._settings.microbatch_tokens
+        report, budget = StepReport(), self.settings.microbatch_tokens
         missing = missing_passes(self._unwrapped(module_id), num_microbatches(rows, budget))
         for indices, batch in microbatches(rows, scales, budget):
             own = [rows[i] for i in indices]
@@ -227,9 +228,9 @@ class StarPOLearner(TorchLearner):
         return report
 
     def _backward(self, module_id: str, batch: MicroBatch) -> Objective:
-        batch = batch.to(self._device)
+        batch = batch.to(self.device)
         outputs = self._unwrapped(module_id).token_outputs(
-            batch.input_ids, batch.trained, recompute=self._settings.gradient_checkpointing
+            batch.input_ids, batch.trained, recompute=self.settings.gradient_checkpointing
         )
         part = self.compute_loss_for_module(module_id=module_id, config=self.config, batch=batch, fwd_out=outputs)
         part.loss.backward()
@@ -237,7 +238,7 @@ class StarPOLearner(TorchLearner):
 
     def _moves_weights(self, row: TokenRow) -> bool:
         """False for rows whose every gradient is exactly 0: computing it would be a waste."""
-        settings = self._settings
+        settings = self.settings
         has_critic = self._unwrapped(row.module_id).value_head is not None
         pulled = settings.kl_coeff > 0 and settings.kl_in == "loss"
         regularised = settings.entropy_coeff > 0 or pulled or (has_critic and settings.value_coeff > 0)
@@ -245,10 +246,10 @@ class StarPOLearner(TorchLearner):
 
     def _set_learning_rates(self) -> float:
         """Those of this update; the factor on what is configured."""
-        settings = self._settings
-        update = self._weights_seq_no - 1
+        settings = self.settings
+        update = self.num_updates - 1
         factor = lr_factor(update, settings.lr_schedule, settings.warmup_iterations, settings.decay_iterations)
-        for optimizer in self._named_optimizers.values():
+        for _, _, optimizer in self.named_optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = factor * optimizer.defaults["lr"]
         return factor
@@ -257,24 +258,22 @@ class StarPOLearner(TorchLearner):
         """Sums the gradients over the learners and clips their norm; returns the norm before clipping."""
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         sum_gradients(parameters)
-        return clip_gradients(parameters, self._settings.grad_clip)
+        return clip_gradients(parameters, self.settings.grad_clip)
 
     def _unwrapped(self, module_id: str) -> LLMRLModule:
         module: LLMRLModule = self.module[module_id].unwrapped()
         return module
 
-    def _make_modules_ddp_if_necessary(self) -> None:
-        """No DistributedDataParallel: gradients are summed by hand (distributed.py)."""
-
-    def _get_optimizer_state(self) -> dict[str, Any]:
+    def optimizer_states(self) -> dict[str, Any]:
+        """Copies moments by optimiser and parameter name, of sharded weights whole ones."""
         return {
             name: {"module_id": module_id, "state": optimizer_state(optimizer, self.module[module_id])}
-            for name, optimizer in self._named_optimizers.items()
-            for module_id in [self._optimizer_name_to_module[name]]
+            for name, module_id, optimizer in self.named_optimizers
         }
 
-    def _set_optimizer_state(self, state: dict[str, Any]) -> None:
-        for name, optimizer in self._named_optimizers.items():
+    def set_optimizer_states(self, states: dict[str, Any]) -> None:
+        """Takes over what `optimizer_states` gave."""
+        for name, module_id, optimizer in self.named_optimizers:
             # A run that has not stepped yet has no moments.
-            entry = state.get(name, {"state": {}})
-            load_optimizer_state(optimizer, self.module[self._optimizer_name_to_module[name]], entry["state"])
+            entry = states.get(name, {"state": {}})
+            load_optimizer_state(optimizer, self.module[module_id], entry["state"])

@@ -12,6 +12,7 @@ from ray.rllib.core.learner.learner_group import LearnerGroup
 
 from rllib_ragen.faults.exit_codes import WorkersLost
 from rllib_ragen.faults.heartbeat import heartbeat_of, own
+from rllib_ragen.faults.private_names.of_ray import actor_key, actor_manager
 from rllib_ragen.faults.watchdog import waiting
 
 _PING_S = 10.0
@@ -37,7 +38,7 @@ def on_first_learner(learners: LearnerGroup, function: Callable[[Any], Any], wha
     """
     if not learners.is_local and learners.config.sharding == "fsdp2":
         return on_every_learner(learners, lambda learner: _if_first(learner, function(learner)), what)[0]
-    ids = None if learners.is_local else [learners._worker_manager.actor_ids()[0]]
+    ids = None if learners.is_local else [actor_manager(learners).actor_ids()[0]]
     with at_work(learners, what):
         return _values(learners.foreach_learner(function, remote_actor_ids=ids))[0]
 
@@ -49,10 +50,10 @@ def at_work(learners: LearnerGroup, what: str) -> Iterator[None]:
     Raises:
         WorkersLost: a learner died meanwhile. The others cannot go on either: each holds a part of every sum.
     """
-    actors = {} if learners.is_local else learners._worker_manager.actors()
+    actors = {} if learners.is_local else actor_manager(learners).actors()
 
     def pulses() -> object:
-        return [heartbeat_of(actor._actor_id.hex()) for actor in actors.values()] if actors else own()
+        return [heartbeat_of(actor_key(actor)) for actor in actors.values()] if actors else own()
 
     with waiting(f"{what} of {len(actors)} learner(s)" if actors else f"{what} of the learner", pulses):
         try:
@@ -76,7 +77,7 @@ def _is_dead(actor: Any) -> bool:
 
 
 def _if_first(learner: Any, value: Any) -> Any:
-    return value if learner._learner_index == 0 else None
+    return value if learner.index == 0 else None
 
 
 def _values(results: Any) -> list[Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 from ray.rllib.core import COMPONENT_LEARNER
 from ray.rllib.core.learner.learner_group import LearnerGroup
 
+from rllib_ragen.faults.private_names.of_rllib import Components, chosen_parts
 from rllib_ragen.learner.learner_calls import on_first_learner
 
 
@@ -16,14 +16,13 @@ class StarPOLearnerGroup(LearnerGroup):
 
     def get_state(
         self,
-        components: str | Collection[str] | None = None,
+        components: Components = None,
         *,
-        not_components: str | Collection[str] | None = None,
+        not_components: Components = None,
         **kwargs: Any,
     ) -> dict[str, Any]:
         """The first learner's state, whole weights and moments."""
-        if not self._check_component(COMPONENT_LEARNER, components, not_components):
+        is_asked, own, but = chosen_parts(self, COMPONENT_LEARNER, components, not_components)
+        if not is_asked:
             return {}
-        own = self._get_subcomponents(COMPONENT_LEARNER, components)
-        but = self._get_subcomponents(COMPONENT_LEARNER, not_components)
         return {COMPONENT_LEARNER: on_first_learner(self, lambda x: x.get_state(own, not_components=but, **kwargs))}

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from rllib_ragen.config.schema import LearnerSection
+from rllib_ragen.credit.kl_estimate import kl_estimate
 from rllib_ragen.learner.losses.importance import importance_weights
 from rllib_ragen.learner.losses.kl import kl_loss
-from rllib_ragen.learner.losses.policy import policy_loss
-from rllib_ragen.learner.losses.sequence import sequence_log_ratio
+from rllib_ragen.learner.losses.registry import PolicyTokens, checked_loss
 from rllib_ragen.learner.losses.value import value_loss
 from rllib_ragen.learner.microbatches import MicroBatch
 from rllib_ragen.models.llm_module import TokenOutputs
@@ -54,7 +54,7 @@ def objective(outputs: TokenOutputs, batch: MicroBatch, config: LearnerSection) 
         critic = (batch.scale * errors).sum()
         loss = loss + config.value_coeff * critic
     difference = outputs["logprobs"].detach() - batch.behaviour_logprobs
-    gap, k3 = difference.abs(), torch.expm1(difference) - difference
+    gap, k3 = difference.abs(), kl_estimate(-difference, "k3", torch.expm1)
     numbers = [policy, critic, entropy.sum(), clipped.sum(), torch.tensor(len(gap)), gap.sum(), k3.sum(), kl]
     sums = torch.stack([number.detach().to(gap.device, torch.float64) for number in numbers])
     return Objective(loss, sums, gap.max() if len(gap) else gap.new_zeros(()))
@@ -66,14 +66,6 @@ def _surrogate(logprobs: Tensor, batch: MicroBatch, config: LearnerSection) -> t
     if config.tis_cap is not None:
         old = logprobs.detach() if batch.old_logprobs is None else batch.old_logprobs
         weight = weight * importance_weights(old, batch.behaviour_logprobs, config.tis_cap)
-    log_ratio = logprobs - old
-    if config.loss == "sequence":
-        log_ratio = sequence_log_ratio(log_ratio, batch.rows)
-    loss, clipped = policy_loss(
-        log_ratio,
-        batch.advantages,
-        clip_low=config.clip_low,
-        clip_high=config.clip_high,
-        clip_dual=config.clip_dual,
-    )
+    tokens = PolicyTokens(logprobs - old, batch.advantages, batch.rows, config)
+    loss, clipped = checked_loss(config.loss, tokens)
     return weight * loss, clipped

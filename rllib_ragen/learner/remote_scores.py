@@ -33,7 +33,7 @@ def _shared_out(
     shares = [list(range(k, len(rows), count)) for k in range(count)]
 
     def own_scores(learner: Any) -> list[FloatArray]:
-        return scores(learner, [rows[i] for i in shares[learner._learner_index]])
+        return scores(learner, [rows[i] for i in shares[learner.index]])
 
     results = on_every_learner(learners, own_scores, what)
     found = {i: v for share, own in zip(shares, results, strict=True) for i, v in zip(share, own, strict=True)}

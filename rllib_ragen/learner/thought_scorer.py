@@ -28,7 +28,7 @@ def score_on_learners(
 
     def columns(learner: Any) -> Array:
         module: LLMRLModule = learner.module[module_id].unwrapped()
-        own = prompts[learner._learner_index :: count]
+        own = prompts[learner.index :: count]
         return score_thoughts(module, own, thoughts, learner.config.microbatch_tokens)
 
     scores = np.zeros((len(thoughts), len(prompts)))

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from rllib_ragen.faults.private_names.of_torch import storage_key
 from rllib_ragen.models.fsdp import like, own_part
 
 WeightArray = npt.NDArray[Any]
@@ -55,7 +56,5 @@ def without_twins(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """`state` with every tensor once: tied weights (embedding and output layer) keep their first name only."""
     first: dict[tuple[Any, ...], str] = {}
     for name, tensor in state.items():
-        # Not by address: that of an empty part of a sharded weight is 0.
-        storage = own_part(tensor).untyped_storage()._cdata
-        first.setdefault((storage, tensor.storage_offset(), tensor.shape), name)
+        first.setdefault((storage_key(own_part(tensor)), tensor.storage_offset(), tensor.shape), name)
     return {name: state[name] for name in first.values()}

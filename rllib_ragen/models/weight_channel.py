@@ -15,6 +15,8 @@ from typing import Any, Literal
 import torch
 import torch.distributed
 
+from rllib_ragen.faults.private_names.of_torch import gloo_group, nccl_group
+
 c10d: Any = torch.distributed
 """Untyped: the stubs lack what process groups are made of."""
 Backend = Literal["gloo", "nccl"]
@@ -53,14 +55,9 @@ class WeightChannel:
         prefixed = c10d.PrefixStore("weights", store)
         self._group: Any
         if meeting.backend == "gloo":
-            options = c10d.ProcessGroupGloo._Options()
-            options._devices = [c10d.ProcessGroupGloo.create_device(hostname=host)]
-            options._timeout = timedelta(seconds=meeting.timeout_s)
-            self._group = c10d.ProcessGroupGloo(prefixed, rank, meeting.size, options)
+            self._group = gloo_group(prefixed, rank, meeting.size, host, meeting.timeout_s)
         else:
-            options = c10d.ProcessGroupNCCL.Options()
-            options._timeout = timedelta(seconds=meeting.timeout_s)
-            self._group = c10d.ProcessGroupNCCL(prefixed, rank, meeting.size, options)
+            self._group = nccl_group(prefixed, rank, meeting.size, meeting.timeout_s)
 
     @classmethod
     def join(cls, meeting: Rendezvous, rank: int, host: str, device: torch.device) -> WeightChannel:

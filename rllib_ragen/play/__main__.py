@@ -24,7 +24,8 @@ from rllib_ragen.config.printable import safe
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name
 from rllib_ragen.models.quiet_libraries import quieten
-from rllib_ragen.run.folder import RunFolder
+from rllib_ragen.rollout.specs import evaluation_specs
+from rllib_ragen.run.folder import RunFolder, is_run_folder
 from rllib_ragen.run.preflight import preflight
 from rllib_ragen.starpo.checks.build_config import build_config
 
@@ -52,8 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
 
     def work() -> None:
-        config = plan(options)
-        player: Player = Person(config.env.think) if options.policy is None else _policy(config, options)
+        config, adapter = plan(options)
+        player: Player = Person(config.env.think) if options.policy is None else _policy(config, adapter, options)
         play(config, player, options.split, options.instance)
 
     return run_command(work, keys=options.keys)
@@ -73,8 +74,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def plan(options: argparse.Namespace) -> RunConfig:
-    """The environment and, for a policy, the model.
+def plan(options: argparse.Namespace) -> tuple[RunConfig, Path | None]:
+    """Reads the environment and, for a policy, the model and the adapters to merge into it.
 
     Raises:
         ConfigError: whatever is wrong, in one sentence.
@@ -84,15 +85,16 @@ def plan(options: argparse.Namespace) -> RunConfig:
         name = str(flatten(given).get("env.name", RunConfig().env.name))
         config = build_config(preset(name), given)
         _refuse_games(config)
-        return config
-    path = Path(options.policy)
-    if (path / "config.yaml").is_file():
+        return config, None
+    path, adapter = Path(options.policy), None
+    if is_run_folder(path):
         folder = RunFolder.open(path)
         saved = folder.config()
         # Whether prompts are brief follows from the model's name, which is another one from now on.
         style = {"env": {"prompt_style": saved.text_limits().prompt_style}}
-        model = folder.export if folder.export.is_dir() else folder.newest_checkpoint().path / "default_policy/policy"
-        config = build_config(saved.model_dump(), style, given, {"model": {"path": str(model)}})
+        policy = folder.newest_policy()
+        adapter = policy.adapter
+        config = build_config(saved.model_dump(), style, given, {"model": {"path": str(policy.folder)}})
     else:
         name = str(flatten(given).get("env.name", RunConfig().env.name))
         config = build_config(preset(name), given, {"model": {"path": options.policy}})
@@ -100,14 +102,15 @@ def plan(options: argparse.Namespace) -> RunConfig:
     if config.rollout.engine == "vllm":
         raise ConfigError("rollout.engine=vllm: a model plays here with the hf engine; allowed: auto, hf")
     preflight(config, writes=False)
-    return config
+    return config, adapter
 
 
 def play(config: RunConfig, player: Player, split: str, instance: int) -> None:
     """Plays one episode and shows every message in full."""
     env: TextEnv = make_text_env(config.env.name, config.env.task, asdict(config.text_limits()))
     try:
-        message, _ = env.reset(seed=instance, options={"split": split, "outcome_seed": instance})
+        (spec,) = evaluation_specs(split, [instance])
+        message, _ = env.reset(seed=spec.env_seed, options={"split": split, "outcome_seed": spec.outcome_seed})
         show("system", env.system_prompt)
         show("user", message)
         player.told(env.system_prompt, message)
@@ -171,11 +174,12 @@ def _refuse_games(config: RunConfig) -> None:
         )
 
 
-def _policy(config: RunConfig, options: argparse.Namespace) -> Policy:
+def _policy(config: RunConfig, adapter: Path | None, options: argparse.Namespace) -> Policy:
     from rllib_ragen.play.model_policy import Policy
 
     quieten()
-    return Policy(config, greedy=options.greedy, instance=options.instance, show=show)
+    (spec,) = evaluation_specs(options.split, [options.instance])
+    return Policy(config, adapter, greedy=options.greedy, sampling_seed=spec.sampling_seed, show=show)
 
 
 def _natural(text: str) -> int:

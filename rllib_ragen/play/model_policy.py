@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
-from transformers import AutoModelForCausalLM
 
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.models.folder import model_folder
+from rllib_ragen.models.load_model import load_model
 from rllib_ragen.rollout.collect import turn_seed
 from rllib_ragen.rollout.context import Context
 from rllib_ragen.rollout.engines.base import EngineFailure
@@ -21,28 +22,31 @@ _KEY = 0
 
 
 class Policy:
-    """Answers as it would in a rollout of the same instance and sampling seed."""
+    """Answers as it does in an evaluation of the same instance."""
 
-    def __init__(self, config: RunConfig, *, greedy: bool, instance: int, show: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        adapter: Path | None = None,
+        *,
+        greedy: bool,
+        sampling_seed: int,
+        show: Callable[[str, str], None],
+    ) -> None:
         """Loads the model that `config.model` names, on the CPU.
 
         Args:
             config: a checked config.
+            adapter: a peft folder to merge into the model.
             greedy: the likeliest token always.
-            instance: seeds the sampling.
+            sampling_seed: of the evaluation's episode (EpisodeSpec).
             show: prints a message under a role.
         """
         torch.set_num_threads(config.learner.torch_threads or torch.get_num_threads())
         folder = model_folder(config.model.path)
-        model = AutoModelForCausalLM.from_pretrained(
-            folder,
-            dtype=getattr(torch, config.model.dtype),
-            use_safetensors=True,
-            local_files_only=True,
-            trust_remote_code=False,
-        )
+        model = load_model(folder, getattr(torch, config.model.dtype), adapter)
         self._rollout = config.rollout
-        self._greedy, self._seed, self._show = greedy, instance, show
+        self._greedy, self._seed, self._show = greedy, sampling_seed, show
         self._chat = ChatFormat.from_folder(folder)
         self._context = Context(self._chat)
         self._engine = HFEngine(model, max_context=config.rollout.max_context_tokens, max_rows=1)

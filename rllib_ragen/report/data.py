@@ -15,7 +15,7 @@ from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.run.evaluation import Evaluation, Scale, find_baselines
-from rllib_ragen.run.folder import RunFolder
+from rllib_ragen.run.folder import VERSIONS_FILE, RunFolder
 
 Row = dict[str, Any]
 Series = npt.NDArray[np.float64]
@@ -78,13 +78,13 @@ def read_run(path: Path) -> Run:
     rows = _read_jsonl(path / "progress.jsonl")
     if not rows:
         raise ConfigError(f"{path} has no row in progress.jsonl yet: the run has to finish an iteration first")
-    versions = path / "versions.json"
-    config = folder.config()
+    versions = path / VERSIONS_FILE
+    config = folder.config_as_read()
     return Run(
         folder=folder,
         config=config,
         rows=[row for row in rows if "split" not in row],
-        evaluations=[Evaluation.from_row(row) for row in rows if "split" in row],
+        evaluations=[Evaluation.from_row(row, config.rollout.temperature) for row in rows if "split" in row],
         alarms=_read_jsonl(path / "alarms.jsonl"),
         trajectories=_read_jsonl(path / "trajectories.jsonl"),
         versions=json.loads(versions.read_text(encoding="utf-8")) if versions.is_file() else {},

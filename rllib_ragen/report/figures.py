@@ -10,9 +10,10 @@ import numpy as np
 from rllib_ragen.diagnostics.gradient_buckets import NUM_BUCKETS, TERMS
 from rllib_ragen.diagnostics.information import Regime
 from rllib_ragen.diagnostics.information_probe import SAMPLES
+from rllib_ragen.diagnostics.metrics import label_of, unit_of
 from rllib_ragen.report.charts import Line, line_chart, map_chart, stacked_chart, timeline_chart
 from rllib_ragen.report.data import Group, Run, Series, aligned
-from rllib_ragen.run.evaluation import marks
+from rllib_ragen.run.evaluation import marks, way
 
 
 @dataclass(frozen=True)
@@ -27,79 +28,89 @@ class Figure:
 
 @dataclass(frozen=True)
 class _Curves:
-    """A chart of training metrics, one line style per metric and one colour per group."""
+    """A chart of training metrics of one unit, one line style per metric and one colour per group."""
 
-    title: str
-    unit: str
-    metrics: dict[str, str]
-    """Metric → its label."""
+    metrics: tuple[str, ...]
+    title: str = ""
+    """Empty: the only metric's label."""
     note: str = ""
     markers: bool = False
 
+    @property
+    def heading(self) -> str:
+        """What stands above the chart."""
+        return self.title or label_of(self.metrics[0]).capitalize()
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Metric → its entry in the legend; of a single one, none."""
+        return {name: label_of(name) if len(self.metrics) > 1 else "" for name in self.metrics}
+
 
 LEARNING = (
-    _Curves("Return", "return", {"return_mean": ""}, "Mean over the trajectories of an iteration, penalties included."),
-    _Curves("Reward spread in groups", "std", {"group_reward_std": "all", "group_reward_std_kept": "kept"}),
-    _Curves("Groups", "groups", {"kept_groups": "kept", "zero_spread_groups": "without spread"}),
-    _Curves("Entropy", "nats per token", {"entropy": ""}),
-    _Curves("Gradient norm, before clipping", "norm", {"grad_norm": ""}),
-    _Curves("Clipped tokens", "share", {"clip_fraction": ""}),
-    _Curves("Sampler against learner", "nats", {"logprob_gap_mean": "mean", "logprob_gap_max": "max"}),
+    _Curves(("return_mean",), note="Mean over the trajectories of an iteration, penalties included."),
+    _Curves(("group_reward_std", "group_reward_std_kept"), "Reward spread in groups"),
+    _Curves(("kept_groups", "zero_spread_groups"), "Groups"),
+    _Curves(("entropy",)),
+    _Curves(("grad_norm",)),
+    _Curves(("clip_fraction",)),
+    _Curves(("logprob_gap_mean", "logprob_gap_max"), "Sampler against learner"),
 )
 REPLIES = (
-    _Curves("Reply length", "tokens", {"reply_tokens_mean": ""}),
-    _Curves("Turns and actions", "count", {"turns_mean": "turns an episode", "actions_mean": "actions a turn"}),
-    _Curves("Valid turns", "share", {"valid_ratio": "valid turns", "finished_ratio": "episodes ended by the task"}),
-    _Curves("Degenerate replies", "share", {"empty_thought_ratio": "empty thoughts", "repeated_ratio": "repeated"}),
+    _Curves(("reply_tokens_mean",)),
+    _Curves(("turns_mean", "actions_mean"), "Turns and actions"),
+    _Curves(("valid_ratio", "finished_ratio"), "Valid turns"),
+    _Curves(("empty_thought_ratio", "repeated_ratio"), "Degenerate replies"),
 )
 INFORMATION = (
-    _Curves("Entropies of reasoning, first turns", "nats per token",
-            {"first_turn_conditional_entropy_token": "H(Z|X)", "first_turn_marginal_entropy_token": "H(Z)"},
-            markers=True),
-    _Curves("Information in reasoning", "nats per thought",
-            {"first_turn_mutual_information_seq": "first turns", "any_turn_mutual_information_seq": "any turns"},
-            markers=True),
-    _Curves("Prompts recognised by their thoughts", "share, first of all",
-            {"first_turn_retrieval_1": "first turns", "any_turn_retrieval_1": "any turns",
-             "first_turn_retrieval_chance_1": "chance, first turns"},
-            markers=True),
-    _Curves("Information, z-score", "running std of H(Z)",
-            {"first_turn_information_z_ema_token": "first turns", "any_turn_information_z_ema_token": "any turns"},
+    _Curves(("first_turn_conditional_entropy_token", "first_turn_marginal_entropy_token"),
+            "Entropies of reasoning, first turns", markers=True),
+    _Curves(("first_turn_mutual_information_seq", "any_turn_mutual_information_seq"),
+            "Information in reasoning", markers=True),
+    _Curves(("first_turn_retrieval_1", "any_turn_retrieval_1", "first_turn_retrieval_chance_1"),
+            "Prompts recognised by their thoughts", markers=True),
+    _Curves(("first_turn_information_z_ema_token", "any_turn_information_z_ema_token"), "Information, z-score",
             "Of these numbers the one that went most closely with the reward in RAGEN-2.", markers=True),
 )  # fmt: skip
 GRADIENTS = (
-    _Curves("Task gradient over the run", "norm",
-            {"bucket_1_task_norm": "smallest spread", f"bucket_{NUM_BUCKETS}_task_norm": "largest"}, markers=True),
+    _Curves(("bucket_1_task_norm", f"bucket_{NUM_BUCKETS}_task_norm"), "Task gradient over the run",
+            "Bucket 1 has the groups of the smallest reward spread.", markers=True),
 )  # fmt: skip
-THROUGHPUT = (_Curves("Throughput", "reply tokens per s", {"reply_tokens_per_s": ""}),)
+THROUGHPUT = (_Curves(("reply_tokens_per_s",), "Throughput"),)
 
 
 def success_figure(groups: Sequence[Group]) -> Figure | None:
     """Validation success by group and way of decoding, with floor and ceiling; None without a validation."""
     lines = []
     for colour, group in enumerate(groups):
-        for style, (greedy, way) in enumerate([(False, "T = 1"), (True, "greedy")]):
+        for style, greedy in enumerate([False, True]):
             curves = [curve for run in group.runs if len((curve := run.success("val", greedy))[0])]
             if curves:
-                lines.append(Line(way if colour == 0 else "", colour, style, curves, aligned(curves)))
+                label = way(greedy, *temperatures(groups)) if colour == 0 else ""
+                lines.append(Line(label, colour, style, curves, aligned(curves)))
     if not lines:
         return None
     note = "Validation instances, never trained on. Band: ± std over the runs of a group (seeds), not over instances."
     return Figure("Success", line_chart(lines, references(groups), "%", markers=True), note)
 
 
+def temperatures(groups: Sequence[Group]) -> list[float]:
+    """At which the runs sample, each once."""
+    return sorted({run.config.rollout.temperature for group in groups for run in group.runs})
+
+
 def training_success_figure(groups: Sequence[Group]) -> Figure | None:
     """Success of what was sampled for training."""
     lines = _lines(groups, {"success": ""}, scale=100)
-    note = "Training rollouts, T as configured."
+    note = f"Training rollouts, {way(False, *temperatures(groups))}."
     return Figure("Success while training", line_chart(lines, references(groups), "%"), note) if lines else None
 
 
 def curve_figures(groups: Sequence[Group], wanted: Sequence[_Curves]) -> list[Figure]:
     """One chart for each of `wanted` that was measured at all."""
-    found = [(curves, _lines(groups, curves.metrics)) for curves in wanted]
+    found = [(curves, _lines(groups, curves.labels)) for curves in wanted]
     return [
-        Figure(curves.title, line_chart(lines, {}, curves.unit, markers=curves.markers), curves.note)
+        Figure(curves.heading, line_chart(lines, {}, unit_of(curves.metrics[0]), markers=curves.markers), curves.note)
         for curves, lines in found
         if lines
     ]

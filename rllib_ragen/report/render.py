@@ -28,11 +28,12 @@ from rllib_ragen.report.figures import (
     curve_figures,
     regime_figures,
     success_figure,
+    temperatures,
     timing_figures,
     training_success_figure,
 )
 from rllib_ragen.report.viewer import to_script_json, viewer_data
-from rllib_ragen.run.evaluation import Evaluation, best_on_validation, scale_line
+from rllib_ragen.run.evaluation import Evaluation, best_on_validation, plus_minus, scale_line, way
 
 _KINDS = (("val", False), ("val", True), ("test", False), ("test", True))
 _PAGE = resources.files("rllib_ragen.report") / "page"
@@ -66,7 +67,7 @@ def render(runs: Sequence[Run], max_trajectories: int) -> str:
         script_hash=f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}",
         data=Markup(to_script_json(data)),
         sections=[section for section in _sections(groups) if section.figures or section.id == "alarms"],
-        result_heads=[f"{split}, {'greedy' if greedy else 'T = 1'}" for split, greedy in kinds],
+        result_heads=[f"{split}, {way(greedy, *temperatures(groups))}" for split, greedy in kinds],
         result_rows=[_result(run, colour, kinds) for colour, group in enumerate(groups) for run in group.runs],
         group_rows=[_spread(g, colour, kinds) for colour, g in enumerate(groups) if len(g.runs) > 1],
         colours=_colours(groups) if len(groups) > 1 else [],
@@ -135,17 +136,25 @@ def _result(run: Run, colour: int, kinds: Sequence[tuple[str, bool]]) -> dict[st
         "iterations": run.rows[-1]["iteration"] if run.rows else 0,
         "minutes": f"{run.rows[-1]['time_s'] / 60:.1f}" if run.rows else "",
         "cells": [_change(_of_kind(run, *kind)) for kind in kinds],
-        "best": "" if best is None else f"{100 * best[1]:.1f} % at {best[0]}",
+        "best": "" if best is None else f"{100 * best[1]:.1f} % at {best[0]}, highest of {_num_validations(run)}",
         "regime": Regime(int(regimes[-1])).label if len(regimes) else "not measured",
         "alarms": len(run.alarms),
     }
 
 
+def _num_validations(run: Run) -> int:
+    return len({found.iteration for found in run.evaluations if found.split == "val"})
+
+
 def _change(found: Sequence[Evaluation]) -> str:
+    """`30.0 → 60.0 ± 3.1 % (+30.0 ± 2.8 %; 64 instances)`."""
     if not found:
         return ""
     first, last = found[0], found[-1]
-    return f"{100 * first.success:.1f} → {last}" if last is not first else str(first)
+    if last is first:
+        return f"{first} ({first.count})"
+    difference, error = first.change_to(last)
+    return f"{100 * first.success:.1f} → {last} ({100 * difference:+.1f} {plus_minus(error)}; {last.count})"
 
 
 def _spread(group: Group, colour: int, kinds: Sequence[tuple[str, bool]]) -> dict[str, Any]:

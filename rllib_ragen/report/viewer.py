@@ -12,9 +12,13 @@ from tokenizers.decoders import DecodeStream
 from ragen_envs.reply import parse_reply
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.report.data import Row, Run
+from rllib_ragen.starpo.checkpoint.layout import module_files
+from rllib_ragen.types import DEFAULT_MODULE
 
 Pieces = Callable[[Sequence[int]], list[str]]
 """The text of each token; joined, the text of all."""
+_MAX_TOKENS_OF_CHARACTER = 4
+"""A character has at most four bytes in UTF-8, and a token at least one."""
 
 
 def viewer_data(runs: Sequence[Run], max_trajectories: int) -> list[dict[str, Any]]:
@@ -42,8 +46,8 @@ def chosen(trajectories: Sequence[Row], most: int) -> list[Row]:
 
 def token_pieces(run: Run) -> Pieces | None:
     """How the run's tokenizer cuts text; None if none of its model folders is there any more."""
-    folders = [run.folder.export, *(state.path / "default_policy" / "policy" for state in run.folder.checkpoints())]
-    for folder in [*folders, model_folder(run.config.model.path)]:
+    saved = [module_files(state.path, DEFAULT_MODULE).policy for state in run.folder.checkpoints()]
+    for folder in [run.folder.export, *saved, model_folder(run.config.model.path)]:
         if (folder / "tokenizer.json").is_file():
             tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
             return lambda ids: _pieces(tokenizer, ids)
@@ -93,8 +97,21 @@ def _turn(turn: Row, think: bool, pieces: Pieces | None) -> dict[str, Any]:
 
 def _pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
     """A character that takes several tokens stands at the last of them."""
-    stream = DecodeStream(skip_special_tokens=False)
-    return [stream.step(tokenizer, token) or "" for token in ids]
+    stream, pieces, pending = DecodeStream(skip_special_tokens=False), [], 0
+    for at, token in enumerate(ids, start=1):
+        piece = stream.step(tokenizer, token) or ""
+        pieces.append(piece)
+        pending = 0 if piece else pending + 1
+        if pending == _MAX_TOKENS_OF_CHARACTER:
+            # The first of them is no part of a character. A stream would keep it, and decode all anew at each token.
+            pieces[at - pending] = tokenizer.decode([ids[at - pending]], skip_special_tokens=False)
+            pending -= 1
+            stream = DecodeStream(skip_special_tokens=False)
+            for waiting in ids[at - pending : at]:
+                stream.step(tokenizer, waiting)
+    if pending:
+        pieces[-1] = tokenizer.decode(list(ids[-pending:]), skip_special_tokens=False)
+    return pieces
 
 
 def _evenly(items: Sequence[int], count: int) -> list[int]:

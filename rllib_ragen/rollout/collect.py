@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ragen_envs.seeds import Stream, seed_of
 from ragen_envs.text import TextEnv
 from rllib_ragen.faults.heartbeat import beat
 from rllib_ragen.models.chat_format import ChatFormat
@@ -17,7 +18,6 @@ from rllib_ragen.rollout.context import Context
 from rllib_ragen.rollout.engines.base import Engine, EngineFailure
 from rllib_ragen.rollout.env_pool import EnvPool, EnvSlot
 from rllib_ragen.rollout.pending_env_calls import PendingEnvCalls
-from rllib_ragen.rollout.seeds import derived_seed
 from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.types import Sampled, Sampling, StopReason, Trajectory
 
@@ -128,8 +128,8 @@ class _Collector:
     def _env_failed(self, episode: _Episode, error: str) -> None:
         self._finish(episode, StopReason.ENV_ERROR, error=error)
 
-    def _on_reset(self, episode: _Episode, answer: tuple[str, str, str]) -> None:
-        system, message, episode.state = answer
+    def _on_reset(self, episode: _Episode, answer: tuple[str, str, str, str]) -> None:
+        system, message, episode.state, episode.trajectory.instance_key = answer
         episode.context.first(system, message)
         self._request(episode)
 
@@ -181,13 +181,19 @@ class _Collector:
 
 def turn_seed(sampling_seed: int, turn: int) -> int:
     """The sampling seed of one turn: 63 bits, independent from turn to turn and from spec to spec."""
-    return derived_seed(sampling_seed, turn)
+    return seed_of(Stream.TURN_SAMPLING, sampling_seed, turn)
 
 
-def _reset(env: TextEnv, spec: EpisodeSpec) -> tuple[str, str, str]:
-    """Starts the episode; its (system message, first user message, state)."""
+def _reset(env: TextEnv, spec: EpisodeSpec) -> tuple[str, str, str, str]:
+    """Starts the episode; its (system message, first user message, state, key of the instance if it has one)."""
     message, info = env.reset(seed=spec.env_seed, options={"split": spec.split, "outcome_seed": spec.outcome_seed})
-    return _text(env.system_prompt, "a system prompt"), _text(message, "a message"), _text(info["state"], "a state")
+    key = _text(info.get("instance_key", ""), "an instance key")
+    return (
+        _text(env.system_prompt, "a system prompt"),
+        _text(message, "a message"),
+        _text(info["state"], "a state"),
+        key,
+    )
 
 
 def _step(env: TextEnv, reply: str) -> tuple[str, float, bool, bool, dict[str, Any]]:

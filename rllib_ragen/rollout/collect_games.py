@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
+from ragen_envs.seeds import Stream, seed_of
 from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.rollout.context import Context
 from rllib_ragen.rollout.engines.base import Engine, EngineFailure
 from rllib_ragen.rollout.env_pool import EnvPool, EnvSlot
 from rllib_ragen.rollout.pending_env_calls import PendingEnvCalls
 from rllib_ragen.rollout.scripted_seats import script_of
-from rllib_ragen.rollout.seeds import derived_seed
 from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.types import IntArray, Sampled, Sampling, StopReason, Trajectory, Turn
 
@@ -138,6 +138,7 @@ class _Game:
     spec: GameSpec
     slot: EnvSlot[MultiAgentEnv]
     system: str = ""
+    instance_key: str = ""
     known: tuple[str, ...] = ()
     """The environment's possible agents, if it tells them."""
     agents: dict[str, _Agent] = field(default_factory=dict)
@@ -195,8 +196,8 @@ class _Collector:
     def _env_failed(self, game: _Game, error: str) -> None:
         self._finish(game, StopReason.ENV_ERROR, error)
 
-    def _on_reset(self, game: _Game, answer: tuple[str, tuple[str, ...], dict[str, Any], dict[str, Any]]) -> None:
-        game.system, game.known, prompts, infos = answer
+    def _on_reset(self, game: _Game, answer: tuple[str, str, tuple[str, ...], dict[str, Any], dict[str, Any]]) -> None:
+        game.system, game.instance_key, game.known, prompts, infos = answer
         try:
             for name in game.known:
                 self._meet(game, name)
@@ -222,6 +223,7 @@ class _Collector:
             )
         group = f"{module_id}/{name}/{spec.group_id}"
         trajectory = Trajectory(group, spec.env_seed, spec.outcome_seed, module_id=module_id, agent_id=name)
+        trajectory.instance_key = game.instance_key
         agent = _Agent(self.next_key, len(game.agents), Context(self.chat), trajectory)
         self.next_key += 1
         game.agents[name] = agent
@@ -258,7 +260,7 @@ class _Collector:
 
     def _request(self, game: _Game, name: str, agent: _Agent) -> None:
         room = self.max_context_tokens - len(agent.context.token_ids)
-        seed = derived_seed(game.spec.sampling_seed, agent.index, len(agent.trajectory.turns))
+        seed = seed_of(Stream.TURN_SAMPLING, game.spec.sampling_seed, agent.index, len(agent.trajectory.turns))
         sampling = replace(self.sampling, max_tokens=min(room, self.sampling.max_tokens), seed=seed)
         self.requested[agent.key] = (game, name)
         self.engines[agent.trajectory.module_id].add(agent.key, agent.context.token_ids, sampling)
@@ -351,11 +353,12 @@ def _end(agent: _Agent, info: Mapping[str, Any], cut_off: bool) -> None:
         agent.close(StopReason.GOAL if trajectory.success else StopReason.FAILED)
 
 
-def _reset(env: MultiAgentEnv, spec: GameSpec) -> tuple[str, tuple[str, ...], dict[str, Any], dict[str, Any]]:
-    """Starts the game; (system message, possible agents, prompts, infos)."""
+def _reset(env: MultiAgentEnv, spec: GameSpec) -> tuple[str, str, tuple[str, ...], dict[str, Any], dict[str, Any]]:
+    """Starts the game; (system message, key of the instance if it has one, possible agents, prompts, infos)."""
     options: dict[str, Any] = {"split": spec.split, "outcome_seed": spec.outcome_seed}
     scripts = {agent: name for agent, player in spec.seats if (name := script_of(player)) is not None}
     if scripts:
         options["scripts"] = scripts
     prompts, infos = env.reset(seed=spec.env_seed, options=options)
-    return str(getattr(env, "system_prompt", "")), tuple(env.possible_agents), prompts, infos
+    system, key = str(getattr(env, "system_prompt", "")), str(getattr(env, "instance_key", ""))
+    return system, key, tuple(env.possible_agents), prompts, infos

@@ -50,6 +50,7 @@ def to_episode(trajectory: Trajectory) -> SingleAgentEpisode:
         success=trajectory.success,
         error=trajectory.error,
         outcome=trajectory.outcome,
+        instance_key=trajectory.instance_key,
     )
     return episode
 
@@ -80,6 +81,7 @@ def to_trajectory(episode: SingleAgentEpisode) -> Trajectory:
         agent_id=episode.agent_id,
         error=facts["error"],
         outcome=facts["outcome"],
+        instance_key=facts["instance_key"],
     )
 
 

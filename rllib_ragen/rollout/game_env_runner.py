@@ -17,7 +17,6 @@ from rllib_ragen.rollout.scripted_seats import GameMultiAgentEnv
 from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.types import Sampling
 
-_MAX_TEXT = 1_000_000
 _TURNS_GUESSED = 5
 """Turns of an agent, where a caller asks for time steps and the environment tells no limit."""
 
@@ -39,7 +38,7 @@ class MultiAgentLLMEnvRunner(LLMEnvRunner):
                 f"a multi-agent StarPO plays TextGameEnv and MultiAgentEnv environments, {self.config.env!r} makes a"
                 f" {type(env).__name__}"
             )
-        self._spaces = (AnyText(_MAX_TEXT), AnyText(_MAX_TEXT))
+        self._spaces = (AnyText(), AnyText())
         self._max_turns = _TURNS_GUESSED * max(1, len(env.possible_agents))
         self._max_games = max(1, self.config.max_concurrent // max(1, len(env.possible_agents)))
 

@@ -13,6 +13,7 @@ from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
 from rllib_ragen.faults.exit_codes import WorkersLost
 from rllib_ragen.faults.heartbeat import Heartbeat, heartbeat_of
+from rllib_ragen.faults.private_names.of_ray import actor_key, actor_manager
 from rllib_ragen.faults.watchdog import waiting
 from rllib_ragen.rollout.env_runner import Played
 from rllib_ragen.rollout.game_episodes import Episode
@@ -150,7 +151,7 @@ class _Call:
         """Sends each runner its share."""
         now = time.monotonic()
         self.open = {runner: (self._pulse(runner), now) for runner in specs}
-        self.runners._worker_manager.foreach_actor_async(
+        actor_manager(self.runners).foreach_actor_async(
             func=["play"] * len(specs),
             kwargs=[{"specs": own, "greedy": greedy, "count": count} for own in specs.values()],
             remote_actor_ids=list(specs),
@@ -159,7 +160,7 @@ class _Call:
 
     def results(self, deadline: float) -> dict[int, Played]:
         """By runner; those that died, hang or are late are missing."""
-        manager = self.runners._worker_manager
+        manager = actor_manager(self.runners)
         results: dict[int, Played] = {}
         with waiting(self._what, lambda: (dict(self.open), len(results)), may_hang=False):
             while self.open and time.monotonic() < deadline:
@@ -172,7 +173,7 @@ class _Call:
                         self.failures.lost_runners += 1
                 self._kill_the_hung()
         for late in self.open:
-            # Whatever it still sends belongs to nobody.
+            # Kill the late runner so that a stale result cannot be mistaken for a new one.
             restart(self.runners, late)
         self.failures.lost_runners += len(self.open)
         return results
@@ -199,12 +200,12 @@ class _Call:
         return f"runner {runner} ({back} of {len(self.shares[runner])} trajectories back)"
 
     def _pulse(self, runner: int) -> Heartbeat:
-        return heartbeat_of(self.runners._worker_manager.actors()[runner]._actor_id.hex())
+        return heartbeat_of(actor_key(actor_manager(self.runners).actors()[runner]))
 
 
 def restart(runners: EnvRunnerGroup, runner: int) -> None:
     """Kills the runner's process; Ray starts another, which `restore` takes into service."""
-    manager = runners._worker_manager
+    manager = actor_manager(runners)
     ray.kill(manager.actors()[runner], no_restart=False)
     manager.set_actor_state(runner, healthy=False)
 

@@ -10,10 +10,10 @@ from ray.rllib.env.multi_agent_env import MultiAgentEnv
 from ragen_envs.games.env import GameStep, TextGameEnv
 from ragen_envs.games.players import PLAYERS, Player, choose
 from ragen_envs.reply import format_reply
+from ragen_envs.seeds import Stream, generator
 
 SCRIPT = "script:"
 """`script:uniform` in place of a policy's id: the seat is played by ragen_envs.games.players.PLAYERS["uniform"]."""
-_STREAM = 0x5C817
 _Dicts = tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]
 
 
@@ -48,6 +48,11 @@ class GameMultiAgentEnv(MultiAgentEnv):
         """The same for all seats."""
         return self.game_env.system_prompt
 
+    @property
+    def instance_key(self) -> str:
+        """Canonical text of the instance; empty in a game of which every play is a draw of its own."""
+        return self.game_env.game.instance_key if self.game_env.game.has_splits else ""
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
@@ -65,7 +70,7 @@ class GameMultiAgentEnv(MultiAgentEnv):
         luck = int(rest.get("outcome_seed", seed or 0))
         self._scripts = {
             # A stream for each seat: what one script draws must not depend on the others.
-            seat: (PLAYERS[name], np.random.default_rng([_STREAM, luck, self.possible_agents.index(seat)]))
+            seat: (PLAYERS[name], generator(Stream.SCRIPTED_SEAT, luck, self.possible_agents.index(seat)))
             for seat, name in scripts.items()
         }
         prompts, infos = self.game_env.reset(seed=seed, options=rest)

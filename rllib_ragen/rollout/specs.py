@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rllib_ragen.rollout.seeds import derived_seed
+from ragen_envs.seeds import BLOCK, Stream, block_of, seed_of
+from ragen_envs.splits import Split, instance_seed
 
-GROUPS_PER_SEED = 10_000_000
-"""Group seeds of run seed s are s · GROUPS_PER_SEED + counter: distinct by construction, never by luck."""
-_OUTCOME, _SAMPLING, _EVALUATION = 1, 2, 3
+GROUPS_PER_SEED = BLOCK
+"""How many groups a run may draw: their seeds are consecutive, so that they are distinct without luck."""
 
 
 @dataclass(frozen=True)
@@ -38,27 +39,32 @@ def training_specs(run_seed: int, first_group: int, num_groups: int, group_size:
     """
     if first_group + num_groups > GROUPS_PER_SEED:
         raise ValueError(f"a run has {GROUPS_PER_SEED} groups at most")
+    first_seed = block_of(Stream.TRAINING_INSTANCES, run_seed)
     return [
         EpisodeSpec(
             group_id=str(group),
-            env_seed=run_seed * GROUPS_PER_SEED + group,
-            outcome_seed=derived_seed(run_seed, _OUTCOME, group, member),
-            sampling_seed=derived_seed(run_seed, _SAMPLING, group, member),
+            env_seed=first_seed + group,
+            outcome_seed=seed_of(Stream.TRAINING_OUTCOME, run_seed, group, member),
+            sampling_seed=seed_of(Stream.TRAINING_SAMPLING, run_seed, group, member),
         )
         for group in range(first_group, first_group + num_groups)
         for member in range(group_size)
     ]
 
 
-def evaluation_specs(split: str, num_instances: int) -> list[EpisodeSpec]:
-    """One episode on each of the first `num_instances` instances of `split`, the same for every run and run seed."""
+def evaluation_specs(split: str, numbers: Sequence[int]) -> list[EpisodeSpec]:
+    """One episode on each of the instances of `split` with these numbers, the same for every run and run seed.
+
+    Which numbers name different instances, `distinct_numbers` tells.
+    """
+    own = list(Split).index(Split.parse(split))
     return [
         EpisodeSpec(
-            group_id=f"{split}-{i}",
-            env_seed=i,
-            outcome_seed=derived_seed(_EVALUATION, _OUTCOME, i),
-            sampling_seed=derived_seed(_EVALUATION, _SAMPLING, i),
+            group_id=f"{split}-{number}",
+            env_seed=instance_seed(split, number),
+            outcome_seed=seed_of(Stream.EVALUATION_OUTCOME, own, number),
+            sampling_seed=seed_of(Stream.EVALUATION_SAMPLING, own, number),
             split=split,
         )
-        for i in range(num_instances)
+        for number in numbers
     ]

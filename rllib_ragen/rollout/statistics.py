@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -30,6 +31,41 @@ def rollout_statistics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
         "prefix_hit_rate": _hit_rate(alive),
         "num_failed": float(len(trajectories) - len(alive)),
     }
+
+
+def evaluation_statistics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """rollout_statistics of an evaluation: `success` is the mean over distinct instances, each with its own mean.
+
+    Beside it distinct_instances, and success_error, its standard error over them (NaN for fewer than two).
+    """
+    means = list(success_by_instance(trajectories).values())
+    return rollout_statistics(trajectories) | {
+        "success": _mean(means),
+        "success_error": clustered_error(means),
+        "distinct_instances": float(len(means)),
+    }
+
+
+def success_by_instance(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Mean success of each instance, by a digest of its key; failed trajectories do not count."""
+    found: dict[str, list[bool]] = {}
+    for trajectory in trajectories:
+        if not trajectory.stop_reason.failed:
+            found.setdefault(_digest(trajectory.instance), []).append(trajectory.success)
+    return {key: _mean(successes) for key, successes in found.items()}
+
+
+def clustered_error(means: Sequence[float]) -> float:
+    """Standard error of the mean of one number an instance; NaN for fewer than two: one instance tells no spread.
+
+    Episodes on one instance share its difficulty: they are no independent draws of what the split holds.
+    """
+    return float(np.std(means, ddof=1) / np.sqrt(len(means))) if len(means) > 1 else float("nan")
+
+
+def _digest(key: str) -> str:
+    """48 bits: among the thousands of instances of a split two with the same are a matter of one in millions."""
+    return hashlib.sha256(key.encode()).hexdigest()[:12]
 
 
 def policy_lag(trajectories: Sequence[Trajectory], version: int) -> float:

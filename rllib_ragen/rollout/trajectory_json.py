@@ -9,13 +9,15 @@ import numpy as np
 from rllib_ragen.types import StopReason, Trajectory, Turn
 
 _PLAIN = ("group_id", "env_seed", "outcome_seed", "success", "module_id", "agent_id", "error", "outcome")
+_ADDED = {"instance_key": ""}
+"""What earlier versions did not write, with what it then is."""
 _TURN_PLAIN = ("prompt", "state", "reply", "reward", "valid", "num_actions", "policy_version", "cached_tokens")
 
 
 def to_json(trajectory: Trajectory) -> dict[str, Any]:
     """Plain Python values; float32 log-probs survive the way there and back bit for bit."""
     return {
-        **{name: _plain(getattr(trajectory, name)) for name in _PLAIN},
+        **{name: _plain(getattr(trajectory, name)) for name in (*_PLAIN, *_ADDED)},
         "stop_reason": trajectory.stop_reason.value,
         "return": trajectory.episode_return,
         "turns": [
@@ -41,7 +43,7 @@ def from_json(record: dict[str, Any]) -> Trajectory:
         )
         for turn in record["turns"]
     ]
-    plain = {name: record[name] for name in _PLAIN}
+    plain = {name: record[name] for name in _PLAIN} | {name: record.get(name, other) for name, other in _ADDED.items()}
     return Trajectory(turns=turns, stop_reason=StopReason(record["stop_reason"]), **plain)
 
 

@@ -10,17 +10,17 @@ import argparse
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rllib_ragen.config.command_line import make_parser, read_layers, run_command
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten, merge, parse_config, preset, read_yaml, save_config
 from rllib_ragen.config.schema import RunConfig
-from rllib_ragen.config.task_names import game_name, task_name
+from rllib_ragen.config.task_names import game_name, task_word
 from rllib_ragen.faults.exit_codes import ExitCode, exit_code_of, sentence_of
 from rllib_ragen.faults.interrupt import Interrupt
 from rllib_ragen.faults.watchdog import Watchdog
@@ -28,7 +28,7 @@ from rllib_ragen.models.tiny.run_model import ensure_run_model
 from rllib_ragen.rollout.engines.choose import EngineChoice
 from rllib_ragen.run.console import Display, make_display
 from rllib_ragen.run.evaluation import find_baselines, results_table, scale_line
-from rllib_ragen.run.folder import RunFolder, SavedState
+from rllib_ragen.run.folder import CONFIG_FILE, RunFolder, SavedState
 from rllib_ragen.run.preflight import preflight
 from rllib_ragen.run.start_ray import start_ray
 from rllib_ragen.starpo.checkpoint.manifest import config_differences, read_manifest
@@ -97,10 +97,19 @@ def plan(options: argparse.Namespace) -> Job:
         base = preset(str(flatten(given).get("env.name", RunConfig().env.name)))
     algorithm = {} if options.algorithm is None else algorithm_preset(options.algorithm)
     seats = {"multi_agent": {"mode": "self_play"}} if options.self_play else {}
-    config = build_config(base, algorithm, seats, flags, assignments)
+    return new_job(base, algorithm, seats, flags, assignments)
+
+
+def new_job(*layers: Mapping[str, Any]) -> Job:
+    """A run from the beginning, whose config is `layers`, of which later ones win; makes the run's folder.
+
+    Raises:
+        ConfigError: whatever is wrong, in one sentence.
+    """
+    config = build_config(*layers)
     engine = preflight(config)
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    name = config.name or f"{task_name(config.env.name)}-{stamp}-seed{config.seed}"
+    name = config.name or f"{task_word(config.env.name)}-{stamp}-seed{config.seed}"
     return Job(config, engine, RunFolder.create(config, name), None)
 
 
@@ -128,7 +137,7 @@ def plan_resume(folder: RunFolder, given: dict[str, object]) -> Job:
         )
     config.results_dir = folder.path.parent
     engine = preflight(config)
-    save_config(config, folder.path / "config.yaml")
+    save_config(config, folder.path / CONFIG_FILE)
     return Job(config, engine, folder, start)
 
 
@@ -146,7 +155,7 @@ def check_checkpoint(folder: RunFolder, start: SavedState, config: RunConfig) ->
         raise ConfigError(f"{error}; {how}") from None
     differing = config_differences(facts["config"], config.model_dump(mode="json"))
     if differing:
-        raise ConfigError(f"{folder.path}/config.yaml and its checkpoint differ: {'; '.join(differing)}")
+        raise ConfigError(f"{folder.path / CONFIG_FILE} and its checkpoint differ: {'; '.join(differing)}")
 
 
 def run(job: Job) -> int:
@@ -223,7 +232,7 @@ def tell_results(job: Job, training: Training, reason: str, display: Display, ta
     """The end of the story: why it ended, what was reached, where everything lies."""
     path = job.folder.path
     display.say(f"Stopped after iteration {training.iteration}, because {reason}.\n\n{table}\n")
-    display.say(f"config, logs   {path}/config.yaml, progress.csv, progress.jsonl, trajectories.jsonl")
+    display.say(f"config, logs   {path / CONFIG_FILE}, progress.csv, progress.jsonl, trajectories.jsonl")
     display.say(f"model          {job.folder.export}  (a transformers folder)")
     if job.config.learner.lora_rank is not None:
         display.say(f"adapter        {job.folder.export_adapter}  (a peft folder)")

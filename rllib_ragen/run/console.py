@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rllib_ragen.config.printable import safe
+from rllib_ragen.diagnostics.metrics import label_of
 
 if TYPE_CHECKING:
     from rich.panel import Panel
@@ -41,24 +42,24 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-_FIELDS: tuple[tuple[str, str, Callable[[Metrics], str]], ...] = (
-    ("success", "success", lambda m: percent(m["success"])),
-    ("return", "return_mean", lambda m: f"{m['return_mean']:.2f}"),
-    ("group std", "group_reward_std", lambda m: f"{m['group_reward_std']:.2f}"),
-    ("kept groups", "kept_groups", lambda m: f"{m['kept_groups']:.0f}/{m['num_groups']:.0f}"),
-    ("entropy", "entropy", lambda m: f"{m['entropy']:.3f}"),
-    ("clip fraction", "clip_fraction", lambda m: f"{m['clip_fraction']:.3f}"),
-    ("tokens/s", "reply_tokens_per_s", lambda m: f"{m['reply_tokens_per_s']:,.0f}"),
-    ("failed", "num_failed", lambda m: f"{m['num_failed']:.0f}"),
+_FIELDS: tuple[tuple[str, Callable[[Metrics], str]], ...] = (
+    ("success", lambda m: percent(m["success"])),
+    ("return_mean", lambda m: f"{m['return_mean']:.2f}"),
+    ("group_reward_std", lambda m: f"{m['group_reward_std']:.2f}"),
+    ("kept_groups", lambda m: f"{m['kept_groups']:.0f}/{m['num_groups']:.0f}"),
+    ("entropy", lambda m: f"{m['entropy']:.3f}"),
+    ("clip_fraction", lambda m: f"{m['clip_fraction']:.3f}"),
+    ("reply_tokens_per_s", lambda m: f"{m['reply_tokens_per_s']:,.0f}"),
+    ("num_failed", lambda m: f"{m['num_failed']:.0f}"),
 )
-"""Label, the metric that must be there, and how it reads."""
+"""The metric that must be there, and how it reads."""
 
 
 def shown(metrics: Metrics) -> list[tuple[str, str]]:
     """(label, value) of the metrics that are there; `failed` only if some are."""
     return [
-        (label, text(metrics))
-        for label, name, text in _FIELDS
+        (label_of(name), text(metrics))
+        for name, text in _FIELDS
         if metrics.get(name) is not None and (name != "num_failed" or metrics[name])
     ]
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragen_envs.baselines import Baselines, baselines_for
+from ragen_envs.worlds import ENVIRONMENTS
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name
+from rllib_ragen.rollout.statistics import clustered_error
 from rllib_ragen.run.console import percent
 from rllib_ragen.run.game_baselines import GameScale, game_scale
 
@@ -24,8 +26,10 @@ class Evaluation:
     iteration: int
     split: str
     greedy: bool
+    temperature: float
+    """Of what is sampled where it is not greedy."""
     success: float
-    """NaN if every episode failed."""
+    """Mean over distinct instances; NaN if every episode failed."""
     num_episodes: int
     """Episodes that count: failed ones do not."""
     episode_return: float = math.nan
@@ -34,30 +38,69 @@ class Evaluation:
     """Mean over their turns."""
     outcomes: Mapping[str, float] = field(default_factory=dict)
     """Of a game: `win_rate_<seat>_vs_<opponent>` and the like."""
+    instances: Mapping[str, float] = field(default_factory=dict)
+    """Mean success of each distinct instance, by a digest of its key; empty in rows of earlier versions."""
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Evaluation:
-        """From an evaluation row of progress.jsonl."""
+    def from_row(cls, row: Mapping[str, Any], temperature: float) -> Evaluation:
+        """From an evaluation row of progress.jsonl, and the run's `rollout.temperature`."""
         success, episode_return, reply_tokens = (
             math.nan if row.get(name) is None else row[name] for name in ("success", "return_mean", "reply_tokens_mean")
         )
         num_episodes = int(row["num_instances"] - row["num_failed"])
         outcomes = {name: value for name, value in row.items() if "_vs_" in name and value is not None}
         return cls(
-            row["iteration"], row["split"], row["greedy"], success, num_episodes, episode_return, reply_tokens, outcomes
+            iteration=row["iteration"],
+            split=row["split"],
+            greedy=row["greedy"],
+            temperature=temperature,
+            success=success,
+            num_episodes=num_episodes,
+            episode_return=episode_return,
+            reply_tokens=reply_tokens,
+            outcomes=outcomes,
+            instances=row.get("instances", {}),
         )
 
     @property
+    def way(self) -> str:
+        """How its replies were chosen."""
+        return way(self.greedy, self.temperature)
+
+    @property
     def error(self) -> float:
-        """Standard error of the success rate over the instances."""
-        return math.sqrt(self.success * (1 - self.success) / max(1, self.num_episodes))
+        """Standard error of the success rate over distinct instances; NaN where there are not two, or none are told."""
+        return clustered_error(list(self.instances.values()))
+
+    @property
+    def count(self) -> str:
+        """`256 instances`, or `8 instances, 256 episodes`."""
+        episodes = f"{self.num_episodes} episode{'' if self.num_episodes == 1 else 's'}"
+        if not self.instances:
+            return episodes
+        distinct = f"{len(self.instances)} instance{'' if len(self.instances) == 1 else 's'}"
+        return distinct if len(self.instances) == self.num_episodes else f"{distinct}, {episodes}"
+
+    def change_to(self, later: Evaluation) -> tuple[float, float]:
+        """(change of success, its standard error) on the instances that both played, compared one by one.
+
+        Easy instances are easy before and after: the error of the change is smaller than that of either rate.
+        Without instances in common: the difference of the rates, and NaN.
+        """
+        common = self.instances.keys() & later.instances.keys()
+        if not common:
+            return later.success - self.success, math.nan
+        changes = [later.instances[key] - self.instances[key] for key in sorted(common)]
+        return sum(changes) / len(changes), clustered_error(changes)
 
     def __str__(self) -> str:
-        return f"{100 * self.success:.1f} ± {100 * self.error:.1f} %"
+        return f"{100 * self.success:.1f} {plus_minus(self.error)}"
 
 
 def find_baselines(config: RunConfig) -> Scale | None:
-    """Floor, blind and ceiling of the run's task; None for a task that cannot tell them."""
+    """Floor, blind and ceiling of the run's task; None for one that does not tell them, as users' own."""
+    if ENVIRONMENTS.is_users(config.env.name):
+        return None
     game = game_name(config.env.name)
     if game is not None:
         return game_scale(game, config.env.task)
@@ -80,7 +123,7 @@ def marks(scale: Scale | None) -> dict[str, float]:
 def scale_line(scale: Scale | None) -> str:
     """`random 6.6 %, best blind plan 9.4 %, best possible 97.3 %`."""
     if scale is None:
-        return "no baselines: this task has no solver"
+        return "baselines unknown: this task comes without them"
     line = ", ".join(f"{name} {percent(rate)}" for name, rate in marks(scale).items())
     if not isinstance(scale, GameScale):
         return line
@@ -91,8 +134,8 @@ def validation_line(found: Iterable[Evaluation], baselines: Scale | None) -> str
     """One line for the evaluations of one iteration on one split."""
     evaluations = list(found)
     first = evaluations[0]
-    values = ", ".join(f"{way(e.greedy)} {e}" for e in evaluations)
-    line = f"{first.split} at iteration {first.iteration}: {values}  ({scale_line(baselines)})"
+    values = ", ".join(f"{e.way} {e}" for e in evaluations)
+    line = f"{first.split} at iteration {first.iteration}, {first.count}: {values}  ({scale_line(baselines)})"
     return "\n".join([line, *(text for e in evaluations for text in outcome_lines(e))])
 
 
@@ -106,14 +149,15 @@ def outcome_lines(evaluation: Evaluation) -> list[str]:
             won, drawn, lost = (round(100 * found[f"{outcome}_rate_{who}"]) for outcome in ("win", "draw", "loss"))
             seat, _, opponent = who.partition("_vs_")
             told = f"{won} % won, {drawn} % drawn, {lost} % lost, return {found[f'return_{who}']:+.2f}"
-            lines.append(f"  {way(evaluation.greedy)}, {seat} vs {opponent}: {told}")
+            lines.append(f"  {evaluation.way}, {seat} vs {opponent}: {told}")
     return lines
 
 
 def best_on_validation(evaluations: Iterable[Evaluation]) -> tuple[int, float] | None:
-    """(iteration, mean success of T = 1 and greedy) of the best validation, None if there was none.
+    """(iteration, mean success of sampled and greedy) of the best validation, None if there was none.
 
-    Of equal ones that with the better mean return, then the earliest.
+    It is the highest of several figures, each with its error: what it says of itself is too much. Of equal ones that
+    with the better mean return, then the earliest.
     """
     found: dict[int, list[Evaluation]] = {}
     for evaluation in evaluations:
@@ -130,25 +174,37 @@ def best_on_validation(evaluations: Iterable[Evaluation]) -> tuple[int, float] |
     return -iteration, success
 
 
-def way(greedy: bool, temperature: float = 1.0) -> str:
-    """How replies were chosen."""
-    return "greedy" if greedy else f"T = {temperature:g}"
+def way(greedy: bool, *temperatures: float) -> str:
+    """How replies were chosen: `greedy`, `T = 0.7`, or, of runs at several temperatures, `sampled, T of the run`."""
+    if greedy:
+        return "greedy"
+    first, *others = dict.fromkeys(temperatures)
+    return "sampled, T of the run" if others else f"T = {first:g}"
+
+
+def plus_minus(error: float) -> str:
+    """A standard error behind a figure in percent: `± 2.9 %`, or `% (± n/a)` where none can be told."""
+    return f"± {100 * error:.1f} %" if math.isfinite(error) else "% (± n/a)"
 
 
 def results_table(evaluations: Sequence[Evaluation], baselines: Scale | None) -> str:
-    """Before and after, per split and way of decoding; the earliest and the latest of each are taken."""
+    """Before and after, per split and way of decoding; the earliest and the latest of each are taken.
+
+    Errors are standard errors over distinct instances; that of the change compares each instance with itself.
+    """
     if not evaluations:
         return "Nothing was evaluated (eval.interval and eval.num_test_instances are 0)."
     by_kind: dict[tuple[str, bool], list[Evaluation]] = {}
     for evaluation in evaluations:
         by_kind.setdefault((evaluation.split, evaluation.greedy), []).append(evaluation)
-    lines = [f"{'success on unseen instances':30}{'before':>16}{'after':>16}{'change':>10}   instances"]
-    for (split, greedy), found in sorted(by_kind.items()):
+    lines = [f"{'success on unseen instances':30}{'before':>18}{'after':>18}{'change':>18}   n"]
+    for (split, _), found in sorted(by_kind.items()):
         first, last = found[0], found[-1]
-        label = f"{split}, {way(greedy)}"
+        label = f"{split}, {last.way}"
         if first is last:
             before, after, change = (str(first), "", "") if first.iteration == 0 else ("", str(first), "")
         else:
-            before, after, change = str(first), str(last), f"{100 * (last.success - first.success):+.1f}"
-        lines.append(f"{label:30}{before:>16}{after:>16}{change:>10}{last.num_episodes:>12}")
+            difference, error = first.change_to(last)
+            before, after, change = str(first), str(last), f"{100 * difference:+.1f} {plus_minus(error)}"
+        lines.append(f"{label:30}{before:>18}{after:>18}{change:>18}   {last.count}")
     return "\n".join([*lines, f"on this scale: {scale_line(baselines)}"])

@@ -9,51 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rllib_ragen.diagnostics.degenerate_replies import REPLY_METRICS
-from rllib_ragen.diagnostics.gradient_buckets import gradient_metric_names
-from rllib_ragen.diagnostics.information_probe import probe_metric_names
+from rllib_ragen.diagnostics.metrics import heading_of
 from rllib_ragen.run.trajectory_sample import sample_records
 from rllib_ragen.types import FloatArray, Trajectory
 
 Row = dict[str, Any]
-_CURVES = {
-    "rollout": (
-        *("success", "return_mean", "turns_mean", "context_tokens_mean", "valid_ratio", "actions_mean"),
-        *("reply_tokens_mean", "finished_ratio", "num_failed"),
-    ),
-    "replies": REPLY_METRICS,
-    "groups": (
-        *("group_reward_std", "group_reward_mean", "group_reward_max"),
-        *("group_reward_std_kept", "group_reward_mean_kept", "group_reward_max_kept"),
-        *("num_groups", "kept_groups", "kept_ratio", "zero_spread_groups", "sampling_rounds", "sampled_groups"),
-    ),
-    "learner": (
-        *("policy_loss", "value_loss", "entropy", "clip_fraction", "grad_norm", "lr", "kl", "num_trained_tokens"),
-        *("skipped_steps", "skipped_in_a_row"),
-    ),
-    "engine": ("logprob_gap_mean", "logprob_gap_max", "logprob_gap_k3", "reply_tokens_per_s", "prefix_hit_rate"),
-    "time": ("learner_idle_share", "runner_idle_share"),
-    "progress": (
-        *("policy_version", "policy_lag", "empty_in_a_row", "num_turns_lifetime"),
-        "num_reply_tokens_lifetime",
-    ),
-    "faults": (
-        *("num_lost_runners", "num_hung_runners", "num_recycled_runners", "num_replayed"),
-        *("runner_gib", "driver_gib"),
-    ),
-    "information": tuple(probe_metric_names()),
-    "gradients": tuple(gradient_metric_names()),
-}
-"""TensorBoard's groups; docs/diagnostics.md has a table for each."""
-_OF_GAMES = ("win_rate_", "draw_rate_", "loss_rate_", "return_", "league_")
-_PREFIXES = {name: prefix for prefix, names in _CURVES.items() for name in names}
 
 
 class RunLog:
     """Appends `measured` metrics to a run folder's logs.
 
     Training rows hold `iteration`, `time_s` and the metrics of one iteration; evaluation rows `iteration`, `split`,
-    `greedy` and what was reached.
+    `greedy`, what was reached, and `instances`: the mean success of each distinct one, by a digest of its key.
     """
 
     def __init__(self, folder: Path, start: int = 0) -> None:
@@ -90,7 +57,9 @@ class RunLog:
         self._append_csv(row)
         records = sample_records(sampled, advantages)
         _append(self._trajectories, [{"iteration": iteration, **record} for record in records])
-        self._tensorboard.curves(iteration, {f"{_prefix(name)}/{name}": value for name, value in metrics.items()})
+        policies = {trajectory.module_id for trajectory in sampled}
+        tags = {f"{heading_of(name, policies)}/{name}": value for name, value in metrics.items()}
+        self._tensorboard.curves(iteration, tags)
         if records:
             self._tensorboard.sample(iteration, records[0])
         if metrics.get("first_turn_regime") is not None:
@@ -101,9 +70,11 @@ class RunLog:
         """An alarm that went off; a row of alarms.jsonl."""
         _append(self._alarms, [alarm])
 
-    def evaluation(self, iteration: int, split: str, greedy: bool, result: Mapping[str, Any]) -> Row:
-        """One evaluation; the row that was written."""
-        row = {"iteration": iteration, "split": split, "greedy": greedy, **result}
+    def evaluation(
+        self, iteration: int, split: str, greedy: bool, result: Mapping[str, Any], instances: Mapping[str, float]
+    ) -> Row:
+        """One evaluation, with the success on each of its instances; the row that was written."""
+        row = {"iteration": iteration, "split": split, "greedy": greedy, **result, "instances": dict(instances)}
         _append(self._progress, [row])
         way = "greedy" if greedy else "sampled"
         self._tensorboard.curves(iteration, {f"{split}_{way}/{name}": value for name, value in result.items()})
@@ -133,12 +104,6 @@ def measured(metrics: Mapping[str, Any]) -> Row:
     """Plain numbers, with None where there was nothing to measure: JSON has no NaN."""
     numbers = {name: float(value) for name, value in metrics.items()}
     return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
-
-
-def _prefix(name: str) -> str:
-    if name.startswith(_OF_GAMES):
-        return _PREFIXES.get(name, "games")
-    return _PREFIXES.get(name, "time" if name.startswith("time_") else "more")
 
 
 def _append(path: Path, rows: Sequence[Row]) -> None:

@@ -63,6 +63,7 @@ def run_training(
     log = RunLog(folder.path, first)
     try:
         folder.forget_bests_after(first)
+        folder.forget_stop_reason()
         if start:
             load(algo, start)
             display.say(f"resumed     at iteration {first}")
@@ -82,6 +83,7 @@ def run_training(
                 algo.export_model(folder.export.with_name(f"{folder.export.name}_{policy}"), policy)
             if config.learner.lora_rank is not None:
                 algo.export_adapter(folder.export_adapter)
+        folder.save_stop_reason(training.iteration, reason)
         return training, reason
     finally:
         log.close()
@@ -130,7 +132,7 @@ class Training:
         self._on_evaluation = on_evaluation
         self._on_save = on_save
         rows = log.rows()
-        self.evaluations = [Evaluation.from_row(row) for row in rows if "split" in row]
+        self.evaluations = [self._evaluation(row) for row in rows if "split" in row]
         self._spent_s = max((row["time_s"] for row in rows if "time_s" in row), default=0.0)
         self._num_tokens = max((row.get("num_reply_tokens_lifetime", 0) for row in rows), default=0)
         self._saved_at = first if folder.checkpoints() else -1
@@ -138,16 +140,16 @@ class Training:
         self._alarm = ""
 
     def evaluate(self, split: str, num_instances: int) -> None:
-        """T = 1 and greedy on `split`, unless that was done at this iteration, or a stop is wanted."""
+        """Sampled and greedy on `split`, unless that was done at this iteration, or a stop is wanted."""
         done = {e.greedy for e in self.evaluations if (e.iteration, e.split) == (self.iteration, split)}
         found = []
         for greedy in sorted({False, True} - done):
             if self._interrupt.requested or num_instances == 0:
                 return
             result = measured(self._algo.evaluate_split(split, num_instances, greedy))
-            row = self._log.evaluation(self.iteration, split, greedy, result)
+            row = self._log.evaluation(self.iteration, split, greedy, result, self._algo.success_by_instance)
             self._watch(row)
-            found.append(Evaluation.from_row(row))
+            found.append(self._evaluation(row))
             self.evaluations.append(found[-1])
         if found:
             self._display.say(validation_line(found, self._baselines))
@@ -155,6 +157,9 @@ class Training:
                 self._keep_best()
             if self._on_evaluation is not None:
                 self._on_evaluation(found)
+
+    def _evaluation(self, row: Row) -> Evaluation:
+        return Evaluation.from_row(row, self.config.rollout.temperature)
 
     def evaluate_all(self) -> None:
         """Validation and test instances: what stands before and after a run."""

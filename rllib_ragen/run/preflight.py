@@ -12,9 +12,9 @@ from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name
 from rllib_ragen.models.folder import check_model_folder
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
+from rllib_ragen.run.users_modules import SET_IN_RAY_JOBS
 from rllib_ragen.starpo.checks.lora import check_lora
 
-_SET_IN_RAY_JOBS = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 _TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
 
 
@@ -65,7 +65,7 @@ def check_writable(folder: Path) -> None:
     Raises:
         ConfigError: that is not possible, or what is written would go with the working directory of a Ray job.
     """
-    if _SET_IN_RAY_JOBS in os.environ and not folder.is_absolute():
+    if SET_IN_RAY_JOBS in os.environ and not folder.is_absolute():
         raise ConfigError(
             f"results_dir: {str(folder)!r} would be deleted with the working directory of this Ray job;"
             " give --results-dir an absolute path that all nodes share"

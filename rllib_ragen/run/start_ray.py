@@ -11,13 +11,17 @@ from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.faults.exit_codes import WorkersLost
 from rllib_ragen.models.quiet_libraries import quieten
+from rllib_ragen.run.users_modules import users_modules
 
 _TRIES = 3
 _TOO_SLOW = "timed out during startup"
 
 
 def start_ray(config: RunConfig) -> None:
-    """Connects to RAY_ADDRESS if that is set, else starts a local Ray that is big enough.
+    """Connects to RAY_ADDRESS if that is set, else starts a local Ray that is big enough; one that is there is used.
+
+    A cluster is sent the modules of users that import paths name (`users_modules`), unless they travel with a Ray job's
+    working directory.
 
     Raises:
         ConfigError: the cluster has fewer CPUs or GPUs than the run's actors ask for, so they would wait for ever.
@@ -36,10 +40,12 @@ def start_ray(config: RunConfig) -> None:
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     import ray
 
-    if os.environ.get("RAY_ADDRESS"):
-        ray.init(logging_level=logging.ERROR)
+    if ray.is_initialized():
+        pass  # A notebook's own: it has what its owner gave it, or is told below what it lacks.
+    elif os.environ.get("RAY_ADDRESS"):
+        ray.init(logging_level=logging.ERROR, runtime_env={"py_modules": users_modules(config)})
     else:
-        _start_local(max(os.cpu_count() or 1, cpus_wanted(config)))
+        start_local(max(os.cpu_count() or 1, cpus_wanted(config)))
     quieten()
     have = ray.cluster_resources()
     for kind, wanted in (("CPU", float(cpus_wanted(config))), ("GPU", gpus_wanted(config))):
@@ -50,7 +56,7 @@ def start_ray(config: RunConfig) -> None:
             )
 
 
-def _start_local(cpus: int) -> None:
+def start_local(cpus: int) -> None:
     """A Ray of this run's own, not one that happens to run on this machine.
 
     Ray gives its processes a fixed 30 s to come up, which a busy machine may need for other things.

@@ -15,6 +15,8 @@ from rllib_ragen.diagnostics.information_probe import SAMPLES
 
 Row = Mapping[str, Any]
 _PARTS = ("rollout", "wait", "update", "diagnostics", "sync")
+_MAX_SHOWN = 20_000
+"""Characters of one reply or prompt: TensorBoard turns the text into HTML again whenever a page asks for it."""
 _X, _Y, _REGIME = "conditional_entropy_token", "information_share", "regime"
 
 
@@ -98,4 +100,7 @@ def _figure() -> tuple[Any, Any]:
 
 
 def _code(text: str) -> str:
-    return "\n".join(f"    {safe(line)}" for line in text.splitlines() or [""])
+    lines = [f"    {safe(line)}" for line in text[:_MAX_SHOWN].splitlines() or [""]]
+    if len(text) > _MAX_SHOWN:
+        lines += ["", f"… {len(text) - _MAX_SHOWN:,} more characters in trajectories.jsonl"]
+    return "\n".join(lines)

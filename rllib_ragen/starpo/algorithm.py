@@ -240,7 +240,7 @@ class StarPO(RLlibBase):
         The same instances and seeds every time; no training counter moves.
 
         Returns:
-            rollout_statistics of the episodes and num_instances; of a game more (GameMatchmaker.evaluate).
+            evaluation_statistics of the episodes and num_instances; of a game more (GameMatchmaker.evaluate).
         """
 
         def play(specs: Sequence[EpisodeSpec]) -> list[Trajectory]:
@@ -251,6 +251,11 @@ class StarPO(RLlibBase):
 
         self.evaluation_error = ""
         return self._matchmaker.evaluate(play, split, num_instances)
+
+    @property
+    def success_by_instance(self) -> dict[str, float]:
+        """Of the last `evaluate_split`: mean success of each distinct instance, by a digest of its key."""
+        return self._matchmaker.success_by_instance
 
     def gradients(self, num_buckets: int, batch: Sequence[Trajectory] | None = None) -> Gradients:
         """Of a batch, none failed; None: the next iteration's, played here, uncounted. In a game of the main policy."""
@@ -331,7 +336,7 @@ class StarPO(RLlibBase):
         self._counters, ahead = load_state(Path(checkpoint_dir), self.config, self.learner_group)
         self._estimator.restore(self._counters.estimator)
         self._matchmaker.restore(self._counters.matchmaker)
-        self._iteration = self._counters.iteration
+        self.set_iteration(self._counters.iteration)
         self._ahead = Batch(ahead, [], 0.0, self._counters.ahead_drawn) if ahead else None
         self._sync_weights()
         kwargs = {"algorithm": self}

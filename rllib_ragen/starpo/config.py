@@ -15,45 +15,37 @@ from ray.rllib.algorithms.algorithm_config import NotProvided
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
 from ragen_envs.games.registry import make_game
-from ragen_envs.registry import gym_id
 from ragen_envs.spaces import AnyText
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten
 from rllib_ragen.config.messages import sentence
 from rllib_ragen.config.policy_plan import PolicyPlan
-from rllib_ragen.config.schema import CreditSection, DiagnosticsSection, EnvSection, LearnerSection, RunConfig, Section
-from rllib_ragen.config.task_names import game_name, task_ids, task_name
+from rllib_ragen.config.schema import CreditSection, DiagnosticsSection, LearnerSection, RunConfig
+from rllib_ragen.config.task_names import game_name, is_task_name, name_of_id
 from rllib_ragen.credit.registry import make_estimator
+from rllib_ragen.faults.private_names.of_ray import is_registered_env
+from rllib_ragen.faults.private_names.of_rllib import attribute_of_key, keep_runner_states
 from rllib_ragen.models.folder import check_model_folder, model_folder
 from rllib_ragen.models.lora_settings import LoraSettings, lora_settings
 from rllib_ragen.models.tiny.run_model import ensure_run_model, run_model_folder
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
+from rllib_ragen.starpo.attributes import ATTRIBUTES, SECTIONS
 from rllib_ragen.starpo.checks.combinations import check_config
+from rllib_ragen.starpo.checks.games import check_groups_are_drawn_one_by_one
 from rllib_ragen.starpo.checks.lora import check_lora
 from rllib_ragen.starpo.checks.policies import check_policies
-from rllib_ragen.starpo.env_registry import is_registered, register_text_envs
+from rllib_ragen.starpo.env_registry import register_task, register_text_envs
 from rllib_ragen.starpo.matchmaking.games import policies_of
 from rllib_ragen.starpo.setters import FluentSetters
+from rllib_ragen.starpo.users_names import Registered, registered_for, take_registered
 from rllib_ragen.starpo.weight_broadcast import Broadcast
 
-_RENAMED = {("model", "path"): "model_path", ("rollout", "timeout_s"): "sample_timeout_s"}
-_RENAMED |= {("diagnostics", key): f"diagnostics_{key}" for key in ("interval", "num_prompts")}
-_RENAMED[("multi_agent", "mode")] = "play_mode"
-_FLAT = ("multi_agent", "model", "rollout", "vllm", "credit", "learner", "diagnostics", "fault")
-_SECTIONS: dict[str, type[Section]] = {
-    name: field.annotation
-    for name, field in RunConfig.model_fields.items()
-    if name in _FLAT and isinstance(field.annotation, type)
-}
-ATTRIBUTES: dict[str, tuple[str, str]] = {
-    _RENAMED.get((section, key), key): (section, key) for section, cls in _SECTIONS.items() for key in cls.model_fields
-}
-"""Flat attribute of a StarPOConfig → (section, key) of the RunConfig that means the same."""
 _TUNE_KEYS = {"__trial_info__", "__stdout_file__", "__stderr_file__", "multiagent", "class", "_enable_new_api_stack"}
 _OLD_STACK_KEYS = {"model", "optimizer", "replay_buffer_config"}
+_REGISTERED = "registered_in_python"
+"""Key of `users_names` in what is sent."""
 _ALGORITHM = "rllib_ragen.starpo.algorithm:StarPO"
 """By name, as environments are: the algorithm imports its config, and not the other way."""
-_MAX_TEXT = 1_000_000
 _CHANNEL_TIMEOUT_S = 120.0
 """Longest wait for a member of the channel for weights."""
 
@@ -88,8 +80,8 @@ class StarPOConfig(FluentSetters):
         for attribute, (section, key) in ATTRIBUTES.items():
             setattr(self, attribute, getattr(getattr(defaults, section), key))
         self.seed = defaults.seed
-        self.environment(gym_id(defaults.env.name))
-        self.observation_space = self.action_space = AnyText(_MAX_TEXT)
+        self.environment(defaults.env.name)
+        self.observation_space = self.action_space = AnyText()
         self.env_runner_cls = LLMEnvRunner
         # Text goes to engines as it is; the default connectors want dict spaces of several agents.
         self.add_default_connectors_to_env_to_module_pipeline = False
@@ -101,7 +93,7 @@ class StarPOConfig(FluentSetters):
         self.grad_clip_by = "global_norm"
         self.evaluation_duration = defaults.eval.num_instances
         # Weights are published by StarPO itself, blocking (weights.py); there is no other state to merge.
-        self._dont_auto_sync_env_runner_states = True
+        keep_runner_states(self)
         # The default sleeps a minute inside the failing actor.
         self.delay_between_env_runner_restarts_s = 1.0
         self.max_num_env_runner_restarts = 1000
@@ -112,16 +104,17 @@ class StarPOConfig(FluentSetters):
         """The task.
 
         Args:
-            env: name (`sokoban`, `ragen/Sokoban-v0`, the game `tic_tac_toe`) or one that `register_env` was given; must
-                make TextEnvs, or with several agents TextGameEnvs or RLlib's MultiAgentEnvs of text.
+            env: name (`sokoban`, `ragen/Sokoban-v0`, the game `tic_tac_toe`), a user's own (`register_text_env`, an
+                entry point, `my_pkg.worlds:MyWorld`), or one that RLlib's `register_env` was given; that must make
+                TextEnvs, or with several agents TextGameEnvs or RLlib's MultiAgentEnvs of text.
             env_config: {"task": settings of the task, "limits": fields of TextLimits}.
             kwargs: as in AlgorithmConfig.environment.
 
         Raises:
             ValueError: an unknown name.
         """
-        if isinstance(env, str) and not is_registered(env):
-            env = gym_id(task_name(env))
+        if isinstance(env, str) and not is_registered_env(env):
+            env = register_task(env)
         super().environment(env, env_config=env_config, **kwargs)
         return self
 
@@ -144,16 +137,38 @@ class StarPOConfig(FluentSetters):
             ValueError: an unknown key, with the nearest known one.
         """
         for key in config_dict:
-            name = self._translate_special_keys(key, warn_deprecated=False)
-            if not hasattr(self, name) and name not in _TUNE_KEYS:
+            name = attribute_of_key(self, key)
+            if not hasattr(self, name) and name not in _TUNE_KEYS and name != _REGISTERED:
                 near = difflib.get_close_matches(key, list(vars(self)), n=1)
                 raise ConfigError(f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
         rest = dict(config_dict)
+        take_registered(rest.pop(_REGISTERED, {}))
         for key in _OLD_STACK_KEYS & rest.keys():
             # RLlib would hand these to training(), which does not have them.
             setattr(self, key, rest.pop(key))
         super().update_from_dict(rest)
         return self
+
+    # --- what users registered, on its way to other processes -----------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """As AlgorithmConfig's, and what its names mean that were registered in Python: for Tune's trials."""
+        found: dict[str, Any] = super().to_dict()
+        found.pop(_REGISTERED, None)
+        return {**found, _REGISTERED: sent} if (sent := self._registered()) else found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), _REGISTERED: self._registered()}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        own = dict(state)
+        take_registered(own.pop(_REGISTERED))
+        self.__dict__.update(own)
+
+    def _registered(self) -> Registered:
+        return registered_for(
+            environment=self._text_env_name(), estimator=self.estimator, filter=self.filter, loss=self.loss
+        )
 
     # --- RunConfig and back -----------------------------------------------------------------------------------------
 
@@ -163,7 +178,7 @@ class StarPOConfig(FluentSetters):
         config = cls()
         env = run.env.model_dump()
         name, task = env.pop("name"), env.pop("task")
-        if game_name(name) or name in (*task_ids(), *task_ids().values()):
+        if is_task_name(name) and (name_of_id(name) or not is_registered_env(name)):
             config.environment(name, env_config={"task": task, "limits": env})
         else:
             config.environment(name, env_config=task)
@@ -181,7 +196,7 @@ class StarPOConfig(FluentSetters):
         Raises:
             ConfigError: a value out of range, or an unknown key of `env_config`.
         """
-        tree: dict[str, Any] = {section: {} for section in _SECTIONS}
+        tree: dict[str, Any] = {section: {} for section in SECTIONS}
         for attribute, (section, key) in ATTRIBUTES.items():
             tree[section][key] = getattr(self, attribute)
         tree["env"] = self._env_tree()
@@ -227,6 +242,7 @@ class StarPOConfig(FluentSetters):
             trained=tuple(self.trained_ids()),
             mapping_fn=self.policy_mapping_fn,
             several_agents=self.has_several_agents,
+            env=self._text_env_name(),
             game=self.game(),
             task=run.env.task,
             section=run.multi_agent,
@@ -302,10 +318,9 @@ class StarPOConfig(FluentSetters):
             # RLlib's copy for evaluation runners, of which there are none.
             return
         run = self.to_run_config()
-        if self._text_env_name() is None:
-            # A user's own environment: its config is its own business.
-            run = run.model_copy(update={"env": EnvSection()})
-        check_config(run)
+        check_config(run, shipped_env=self._text_env_name() is not None)
+        if self.has_several_agents:
+            check_groups_are_drawn_one_by_one(run)
         if self.lr_schedule != "constant" and self.decay_iterations is None:
             raise ConfigError(f"learner.decay_iterations: must be an integer ≥ 1 with lr_schedule={self.lr_schedule}")
         in_game = self.game() is not None
@@ -389,4 +404,4 @@ class StarPOConfig(FluentSetters):
 
     def _text_env_name(self) -> str | None:
         """Short name of one of this project's environments or games, or None for a registered one of somebody else."""
-        return task_ids().get(self.env) if isinstance(self.env, str) else None
+        return name_of_id(self.env) if isinstance(self.env, str) else None

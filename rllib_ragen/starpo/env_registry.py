@@ -1,27 +1,32 @@
-"""This project's environments in the registry that RLlib looks names up in."""
+"""Text environments in the registry that RLlib looks names up in."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from ray.tune.registry import ENV_CREATOR, _global_registry, register_env
+from ray.tune.registry import register_env
 
 from ragen_envs.games.registry import game_names, make_text_game
-from ragen_envs.registry import env_names, gym_id, make_text_env
+from ragen_envs.registry import env_names, make_text_env
+from rllib_ragen.config.task_names import game_name, task_id, task_name
 
 
 def register_text_envs() -> None:
-    """Makes every text environment and every game known by its id, `ragen/<Name>-v0`."""
-    for name in env_names():
-        register_env(gym_id(name), _creator(name))
-    for name in game_names():
-        register_env(gym_id(name), _game_creator(name))
+    """Makes every shipped environment and game known by its id, `ragen/<Name>-v0`."""
+    for name in (*env_names(), *game_names()):
+        register_task(name)
 
 
-def is_registered(name: str) -> bool:
-    """Whether somebody has registered an environment of that name."""
-    return bool(_global_registry.contains(ENV_CREATOR, name))
+def register_task(name: str) -> str:
+    """Makes one environment or game known to RLlib → its id there.
+
+    Raises:
+        ValueError: an unknown name, or an import path that leads nowhere; one sentence.
+    """
+    short, env_id = task_name(name), task_id(name)
+    register_env(env_id, _creator(short) if game_name(short) is None else _game_creator(short))
+    return env_id
 
 
 def _creator(name: str) -> Any:

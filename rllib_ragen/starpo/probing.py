@@ -7,6 +7,7 @@ from functools import cached_property, partial
 
 from ray.rllib.core.learner.learner_group import LearnerGroup
 
+from ragen_envs.seeds import Stream
 from rllib_ragen.diagnostics.information_probe import is_due, probe, probe_metric_names
 from rllib_ragen.learner.thought_scorer import score_on_learners
 from rllib_ragen.models.chat_format import ChatFormat
@@ -14,7 +15,6 @@ from rllib_ragen.starpo.config import StarPOConfig
 from rllib_ragen.starpo.counters import Counters
 from rllib_ragen.types import Trajectory
 
-_PROBE = 5
 """Word of the probe's stream among the run seed's."""
 
 
@@ -36,7 +36,7 @@ class InformationProbe:
             self._section,
             score=partial(score_on_learners, self._learners, self._module_id),
             decode=self._chat.reply_text,
-            seed=[_PROBE, self._config.seed, counters.iteration],
+            seed=[Stream.PROBE, self._config.seed, counters.iteration],
             std_ema=counters.std_ema,
         )
         return metrics

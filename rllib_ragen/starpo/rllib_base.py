@@ -1,4 +1,4 @@
-"""What RLlib calls evaluation, saving and stopping, in terms of StarPO's own."""
+"""RLlib's evaluate/save/cleanup, implemented on the training runners."""
 
 from __future__ import annotations
 
@@ -6,24 +6,21 @@ from abc import abstractmethod
 from pathlib import Path
 from typing import Any
 
-from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.callbacks.utils import make_callback
+
+from rllib_ragen.faults.private_names.of_ray import actor_manager
+from rllib_ragen.faults.private_names.of_rllib import AlgorithmWithoutEvaluators
 
 _STOP_S = 10.0
 """For env runners to close their environments and engines."""
 
 
-class RLlibBase(Algorithm):
+class RLlibBase(AlgorithmWithoutEvaluators):
     """An algorithm that evaluates on its training runners and saves by itself."""
 
     @abstractmethod
     def evaluate_split(self, split: str, num_instances: int, greedy: bool) -> dict[str, float]:
         """Plays instances of a split."""
-
-    @classmethod
-    def _should_create_evaluation_env_runners(cls, eval_config: Any) -> bool:
-        """Never: a second group of runners would be a second set of engines."""
-        return False
 
     def evaluate(self, parallel_train_future: Any = None) -> dict[str, Any]:
         """`evaluation_duration` validation instances, greedy and at the training temperature."""
@@ -56,5 +53,5 @@ class RLlibBase(Algorithm):
         if runners is not None:
             runners.foreach_env_runner(lambda runner: runner.stop(), local_env_runner=False, timeout_seconds=_STOP_S)
             # RLlib would wait for all of them to stop.
-            runners._worker_manager.clear()
+            actor_manager(runners).clear()
         super().cleanup()

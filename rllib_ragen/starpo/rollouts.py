@@ -9,6 +9,7 @@ from time import perf_counter
 from ray.rllib.core.learner.learner_group import LearnerGroup
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
+from rllib_ragen.faults.private_names.of_rllib import local_learner
 from rllib_ragen.faults.watchdog import waiting
 from rllib_ragen.rollout.game_episodes import to_trajectories
 from rllib_ragen.rollout.runner_pool import RunnerFailures, SamplingLimits, play_on_runners
@@ -32,7 +33,7 @@ class Rollouts:
         """Weights that the runners have; None before the first sync."""
         self._failures = RunnerFailures()
         if config.shares_module:
-            runners.local_env_runner.attach(learners._learner.module)
+            runners.local_env_runner.attach(local_learner(learners).module)
 
     def play(self, specs: Sequence[EpisodeSpec], *, greedy: bool = False, count: bool = True) -> Batch:
         """The specs' trajectories, in order. Touches no learner and no metric of the algorithm's.

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from ray.rllib.core.learner.learner_group import LearnerGroup
 from ray.rllib.utils.metrics import LEARNER_RESULTS
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
+from ragen_envs.seeds import Stream, generator
 from rllib_ragen.learner.learner_calls import at_work
 from rllib_ragen.learner.training_data import TokenTrainingData
 from rllib_ragen.learner.update_metrics import learner_metrics
 from rllib_ragen.starpo.config import StarPOConfig
 from rllib_ragen.types import TokenRow, Trajectory
 
-_SHUFFLE = 4
 """Word of the shuffle's stream among the run seed's."""
 
 
@@ -31,7 +30,7 @@ def update_policies(
         rows,
         num_minibatches=config.num_minibatches,
         num_epochs=config.num_epochs,
-        rng=np.random.default_rng([_SHUFFLE, config.seed, iteration]),
+        rng=generator(Stream.MINIBATCH_ORDER, config.seed, iteration),
     )
     with at_work(learners, "the update"):
         results = learners.update(training_data=data)

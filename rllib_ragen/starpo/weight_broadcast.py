@@ -9,6 +9,7 @@ import ray
 from ray.rllib.core.learner.learner_group import LearnerGroup
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
+from rllib_ragen.faults.private_names.of_ray import actor_manager
 from rllib_ragen.learner.learner_calls import on_first_learner
 from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.weight_channel import Backend, Rendezvous, Sender, TensorSpec, specs_of
@@ -45,7 +46,7 @@ class Broadcast:
         if self._meeting is None or members != self._members:
             self._open(learners, members)
         sending = Background(lambda: on_first_learner(learners, _send))
-        results = runners._worker_manager.foreach_actor(
+        results = actor_manager(runners).foreach_actor(
             func=["receive_weights"] * len(members),
             kwargs=[
                 {
@@ -75,7 +76,7 @@ class Broadcast:
 
 
 def _open_sender(learner: Any, size: int, backend: Backend, timeout_s: float) -> Rendezvous:
-    learner.weight_sender = Sender(ray.util.get_node_ip_address(), size, backend, timeout_s, learner._device)
+    learner.weight_sender = Sender(ray.util.get_node_ip_address(), size, backend, timeout_s, learner.device)
     meeting: Rendezvous = learner.weight_sender.meeting
     return meeting
 

@@ -19,6 +19,7 @@ from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
 
 from rllib_ragen.faults.exit_codes import NotFinite
+from rllib_ragen.faults.private_names.of_ray import actor_manager
 from rllib_ragen.faults.watchdog import waiting
 from rllib_ragen.learner.learner_calls import on_every_learner, on_first_learner
 from rllib_ragen.models.fsdp import gathered
@@ -86,7 +87,7 @@ def send(
 ) -> RunnerFailures:
     """Gives a snapshot to the remote runners `runner_ids`. Who has not got it within `timeout_s` is restarted."""
     with waiting(f"weights to {len(runner_ids)} env runner(s)", may_hang=False):
-        results = runners._worker_manager.foreach_actor(
+        results = actor_manager(runners).foreach_actor(
             "set_state",
             kwargs={"state": {COMPONENT_RL_MODULE: snapshot.weights, WEIGHTS_SEQ_NO: snapshot.version}},
             remote_actor_ids=list(runner_ids),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rllib_ragen.config.load import save_config
 from rllib_ragen.config.schema import RunConfig
-from rllib_ragen.run.folder import RunFolder, SavedState
+from rllib_ragen.run.folder import CONFIG_FILE, RunFolder, SavedState
 from rllib_ragen.sweep.trial import RESULT_FILE, finish, load_spec, measures, run_config, run_folder_of, train
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _start(
             shutil.rmtree(later.path)
     if owner["number"] != number:
         _note(path, iteration, owner, values)
-        save_config(config, path / "config.yaml")
+        save_config(config, path / CONFIG_FILE)
 
     def copy(final: Path) -> None:
         shutil.copytree(received, final, dirs_exist_ok=True)

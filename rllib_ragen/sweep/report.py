@@ -17,6 +17,7 @@ import numpy as np
 from matplotlib.ticker import NullFormatter
 
 from rllib_ragen.config.load import save_config
+from rllib_ragen.run.evaluation import way
 from rllib_ragen.sweep.spec import SweepSpec
 from rllib_ragen.sweep.study import SweepStudy, values_of
 from rllib_ragen.sweep.table import SweepTable
@@ -86,19 +87,21 @@ def _nth(k: int) -> Callable[[Any], float]:
 
 def _curves(spec: SweepSpec, study: SweepStudy, folder: Path) -> str:
     figure, axes = _plot().subplots(figsize=(9, 4))
-    for trial in SweepTable(study, spec).trials:
+    trials = SweepTable(study, spec).trials
+    for trial in trials:
         runs = [_validations(run_folder_of(folder, trial.number, seed)) for seed in spec.seeds]
         iterations = sorted(set.intersection(*(set(run) for run in runs)))
         values = np.array([[run[i] for i in iterations] for run in runs])
         axes.plot(iterations, values.mean(0), marker="o", markersize=3, label=f"trial {trial.number}")
         axes.fill_between(iterations, values.min(0), values.max(0), alpha=0.15)
-    axes.set(xlabel="iteration", ylabel="success (T = 1)")
+    sampled = way(False, *(spec.config(values_of(t), spec.seeds[0]).rollout.temperature for t in trials))
+    axes.set(xlabel="iteration", ylabel=f"success ({sampled})")
     axes.legend(fontsize="small", ncols=3)
     return _svg(figure)
 
 
 def _validations(folder: Path) -> dict[int, float]:
-    """Iteration → success at T = 1 on the validation instances."""
+    """Iteration → success of sampled replies on the validation instances."""
     rows = [json.loads(line) for line in (folder / "progress.jsonl").read_text(encoding="utf-8").splitlines()]
     return {row["iteration"]: row["success"] for row in rows if row.get("split") == "val" and not row["greedy"]}
 

@@ -21,6 +21,7 @@ from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
 from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.faults.private_names.of_optuna import note
 from rllib_ragen.sweep.spec import MINIMISED, SweepSpec
 
 Result = dict[str, Any]
@@ -120,7 +121,8 @@ class SweepStudy:
         for name in self._spec.objectives:
             found = [result[name] for result in results]
             values.append(statistics.fmean(found))
-            self._note(number, f"spread:{name}", statistics.stdev(found) if len(found) > 1 else 0.0)
+            if len(found) > 1:
+                self._note(number, f"spread:{name}", statistics.stdev(found))
         self._note(number, "stopped", next((result["stopped"] for result in results if result["stopped"]), ""))
         if any(map(math.isnan, values)):
             self._note(number, "failed", "an objective was not measured")
@@ -129,8 +131,7 @@ class SweepStudy:
             self.study.tell(number, values)
 
     def _note(self, number: int, name: str, value: Any) -> None:
-        # Optuna's own way asks for the Trial object, which ends with the process that asked.
-        self.study._storage.set_trial_user_attr(self.trial(number)._trial_id, name, value)
+        note(self.study, number, name, value)
 
     def finished(self) -> list[FrozenTrial]:
         """Configurations with objectives, in the order they were asked for."""

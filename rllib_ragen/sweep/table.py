@@ -54,12 +54,17 @@ class SweepTable:
 
     def _row(self, trial: FrozenTrial) -> list[str]:
         objectives = [
-            f"{value:.3g} ± {trial.user_attrs.get(f'spread:{name}', 0.0):.2g}"
+            _with_spread(value, trial.user_attrs.get(f"spread:{name}"))
             for name, value in zip(self._spec.objectives, trial.values or [], strict=False)
         ] or ["-"] * len(self._spec.objectives)
         params = [values_of(trial).get(name, "") for name in self.names]
         told = [f"{value:.3g}" if isinstance(value, float) else str(value) for value in params]
         return [str(trial.number), *objectives, *told, note_of(trial)]
+
+
+def _with_spread(value: float, spread: float | None) -> str:
+    """One seed tells no spread."""
+    return f"{value:.3g}" if spread is None else f"{value:.3g} ± {spread:.2g}"
 
 
 def note_of(trial: FrozenTrial) -> str:

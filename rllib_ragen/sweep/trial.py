@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rllib_ragen.config.load import read_yaml
 from rllib_ragen.config.schema import RunConfig
-from rllib_ragen.run.folder import RunFolder, SavedState
+from rllib_ragen.run.folder import RunFolder, SavedState, is_run_folder
 from rllib_ragen.sweep.spec import SweepSpec, read_sweep
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def train(
     assert config.name is not None
     path = config.results_dir / config.name
     preflight(config)
-    folder = RunFolder.open(path) if (path / "config.yaml").is_file() else RunFolder.create(config, path.name)
+    folder = RunFolder.open(path) if is_run_folder(path) else RunFolder.create(config, path.name)
     with (path / "log.txt").open("a", encoding="utf-8") as log:
         display = Display(log)
         # Not entered: in a trial signals are Tune's.

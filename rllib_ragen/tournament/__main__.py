@@ -22,7 +22,7 @@ from rllib_ragen.config.command_line import make_parser, positive, read_layers, 
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten, merge, preset
 from rllib_ragen.config.schema import EMBEDDED_MODEL, RunConfig
-from rllib_ragen.config.task_names import game_name
+from rllib_ragen.config.task_names import game_name, task_name
 from rllib_ragen.models.folder import check_model_folder
 from rllib_ragen.models.quiet_libraries import quieten
 from rllib_ragen.models.tiny.run_model import ensure_run_model
@@ -126,7 +126,10 @@ def make_plan(options: argparse.Namespace) -> Plan:
     run = models[0].config if models else None
     saved = None if run is None else build_config(run)
     asked = flatten(given).get("env.name") or (saved.env.name if saved else None)
-    game = game_name(str(asked))
+    try:
+        game = game_name(task_name(str(asked or RunConfig().env.name)))
+    except ValueError as error:
+        raise ConfigError(f"env.name: {error}") from None
     if game is None:
         raise ConfigError(f"env.name is {asked!r}; allowed here are games: {', '.join(game_names())}")
     path = {"model": {"path": options.models[0] if models else EMBEDDED_MODEL}}

@@ -9,8 +9,8 @@ from itertools import combinations, combinations_with_replacement
 
 from ragen_envs.games.env import TextGameEnv
 from ragen_envs.games.game import Outcome, TextGame
+from ragen_envs.seeds import Stream, seed_of
 from ragen_envs.splits import Split
-from rllib_ragen.rollout.seeds import derived_seed
 from rllib_ragen.tournament.players import Place, Question, TablePlayer
 
 MAX_TABLES = 128
@@ -73,11 +73,16 @@ def round_robin(names: Sequence[str], game: TextGame, plays: int, seed: int) -> 
     orders = [order for one, other in pairs for order in dict.fromkeys([(one, other), (other, one)])]
     if not orders:
         raise ValueError("matches need two players")
-    return [
-        Fixture(order, derived_seed(seed, i, 0), derived_seed(seed, i, 1), derived_seed(seed, i, 2, number))
-        for number, order in enumerate(orders)
-        for i in range(plays)
-    ]
+    return [Fixture(order, *_seeds_of(seed, i, number)) for number, order in enumerate(orders) for i in range(plays)]
+
+
+def _seeds_of(seed: int, instance: int, order: int) -> tuple[int, int, int]:
+    """Of the deal, of the luck inside it, and of the replies: the last one differs between orders of seats."""
+    return (
+        seed_of(Stream.TOURNAMENT_INSTANCES, seed, instance),
+        seed_of(Stream.TOURNAMENT_OUTCOME, seed, instance),
+        seed_of(Stream.TOURNAMENT_SAMPLING, seed, instance, order),
+    )
 
 
 def play_all(
@@ -150,7 +155,9 @@ class _Hall:
             table.asked.add(seat)
             turn = table.turns.get(seat, 0)
             table.turns[seat] = turn + 1
-            seed = derived_seed(table.record.fixture.sampling_seed, table.env.possible_agents.index(seat), turn)
+            seed = seed_of(
+                Stream.TURN_SAMPLING, table.record.fixture.sampling_seed, table.env.possible_agents.index(seat), turn
+            )
             question = Question(Place(number, seat), table.env.system_prompt, prompts[seat], table.env.game, seed)
             self._player(table, seat).ask(question)
 

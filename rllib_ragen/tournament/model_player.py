@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 
 from rllib_ragen.models.chat_format import ChatFormat
+from rllib_ragen.models.load_model import load_model
 from rllib_ragen.rollout.context import Context
 from rllib_ragen.rollout.engines.base import EngineFailure
 from rllib_ragen.rollout.engines.hf import HFEngine
@@ -44,13 +45,7 @@ class ModelPlayer(TablePlayer):
         Raises:
             ValueError: the folder has no usable chat template.
         """
-        model = AutoModelForCausalLM.from_pretrained(
-            source.folder, dtype=torch.float32, use_safetensors=True, local_files_only=True, trust_remote_code=False
-        )
-        if source.adapter is not None:
-            from peft import PeftModel
-
-            model = PeftModel.from_pretrained(model, source.adapter, local_files_only=True).merge_and_unload()
+        model = load_model(source.folder, torch.float32, source.adapter)
         module: torch.nn.Module = model
         module.to("cuda" if torch.cuda.is_available() else "cpu")
         return cls(source.name, model, ChatFormat.from_folder(source.folder), limits)

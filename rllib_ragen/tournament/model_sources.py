@@ -11,10 +11,10 @@ from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import read_yaml
 from rllib_ragen.config.schema import EMBEDDED_MODEL
 from rllib_ragen.models.folder import model_folder
-from rllib_ragen.run.folder import RunFolder
-from rllib_ragen.starpo.checkpoint.manifest import STATE_FILE, read_manifest
-
-_DEFAULT_POLICY = "default_policy"
+from rllib_ragen.run.folder import CHECKPOINTS, CONFIG_FILE, RunFolder, is_run_folder
+from rllib_ragen.starpo.checkpoint.layout import is_checkpoint
+from rllib_ragen.starpo.checkpoint.manifest import read_manifest
+from rllib_ragen.starpo.checkpoint.saved_policy import main_policy, saved_policy
 
 
 @dataclass(frozen=True)
@@ -59,16 +59,16 @@ def find_model(given: str) -> ModelSource:
     if given == EMBEDDED_MODEL:
         return ModelSource(given, model_folder(given))
     if (path / "config.json").is_file():
-        saved = path.resolve().parent / "config.yaml"
+        saved = path.resolve().parent / CONFIG_FILE
         return ModelSource(
             path.resolve().name, path.resolve(), config=dict(read_yaml(saved)) if saved.is_file() else None
         )
-    if (path / "config.yaml").is_file():
+    if is_run_folder(path):
         path = RunFolder.open(path).newest_checkpoint().path
     path = path.resolve()
-    if (path / STATE_FILE).is_file():
+    if is_checkpoint(path):
         return _policy(path, None)
-    if (path.parent / STATE_FILE).is_file():
+    if is_checkpoint(path.parent):
         return _policy(path.parent, path.name)
     raise ConfigError(
         f"{given!r} is no model; allowed: {EMBEDDED_MODEL}, a transformers folder, a run folder, a checkpoint, or a "
@@ -79,27 +79,13 @@ def find_model(given: str) -> ModelSource:
 def _policy(checkpoint: Path, policy: str | None) -> ModelSource:
     """A policy of a checkpoint; the one that learns if none is named."""
     try:
-        facts = read_manifest(checkpoint)
+        found = saved_policy(checkpoint, policy)
+        manifest = read_manifest(checkpoint)
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    held: list[str] = facts["modules"]
-    # In a league the others are earlier copies of it.
-    only = held[0] if len(held) == 1 else _DEFAULT_POLICY if _DEFAULT_POLICY in held else None
-    chosen = policy or only
-    if chosen is None:
-        raise ConfigError(f"{checkpoint} holds the policies {', '.join(held)}: name one, as {checkpoint / held[0]}")
-    if chosen not in held:
-        raise ConfigError(f"the checkpoint {checkpoint} has no policy {chosen!r}; it has {', '.join(held)}")
-    name = _label(checkpoint) if chosen == only else f"{_label(checkpoint)}/{chosen}"
-    own = checkpoint / chosen
-    if not facts["adapter_base"]:
-        return ModelSource(name, own / "policy", config=facts["config"])
-    from rllib_ragen.starpo.checkpoint.adapter_folder import weights_fingerprint
-
-    base = Path(facts["adapter_base"]["folder"])
-    if not base.is_dir() or weights_fingerprint(base) != facts["adapter_base"]["fingerprint"]:
-        raise ConfigError(f"{own}: the model of its adapters is not (or no longer) in {str(base)!r}")
-    return ModelSource(name, base, own / "adapter", facts["config"])
+    is_main = policy in (None, main_policy(manifest))
+    name = _label(checkpoint) if is_main else f"{_label(checkpoint)}/{policy}"
+    return ModelSource(name, found.folder, found.adapter, manifest["config"])
 
 
 def _told_apart(path: Path, others: Sequence[Path]) -> str:
@@ -111,5 +97,5 @@ def _told_apart(path: Path, others: Sequence[Path]) -> str:
 
 def _label(checkpoint: Path) -> str:
     """`run/iteration_000010` of a checkpoint in a run, else the folder's name."""
-    in_run = checkpoint.parent.name == "checkpoints"
+    in_run = checkpoint.parent.name == CHECKPOINTS
     return f"{checkpoint.parents[1].name}/{checkpoint.name}" if in_run else checkpoint.name

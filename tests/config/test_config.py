@@ -100,7 +100,7 @@ BAD = {
     "task setting of a wrong type": ("env.task.height=tall", "env.task: "),
     "unknown estimator": (
         "credit.estimator=grppo",
-        "credit.estimator: unknown 'grppo'; did you mean grpo",
+        "credit.estimator: unknown estimator 'grppo'; allowed: .*; did you mean 'grpo'",
     ),
     "algorithm for an estimator": ("credit.estimator=gspo", "gspo is a whole algorithm, .* give --algorithm gspo"),
     "share above one": (

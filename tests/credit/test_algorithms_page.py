@@ -11,6 +11,7 @@ import yaml
 from rllib_ragen.config.load import algorithm_preset
 from rllib_ragen.config.presets import algorithm_names
 from rllib_ragen.config.schema import CreditSection, LearnerSection, RunConfig
+from rllib_ragen.credit.filter_rules import filter_names
 from rllib_ragen.credit.registry import estimator_names
 
 PAGE = (Path(__file__).parents[2] / "docs" / "algorithms.md").read_text()
@@ -35,7 +36,7 @@ def test_tables_name_every_estimator_and_filter() -> None:
         for names in re.findall(r"^\| (`.+?`) \|", section_of("Filters"), re.MULTILINE)
         for name in names.split(", ")
     }
-    choices = {f"`{name}`" for key in ("filter", "filter_metric") for name in allowed(key)}
+    choices = {f"`{name}`" for name in (*filter_names(), *allowed("filter_metric"))}
     assert metrics == choices
     assert sorted(names_in_table("Rewards")) == sorted(allowed("reward_norm"))
 

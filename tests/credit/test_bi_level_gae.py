@@ -88,3 +88,9 @@ def test_C3_observation_tokens_neither_add_a_step_nor_reset_the_sum(
         return found
 
     assert returns(short) == returns(long)
+
+
+def test_a_first_turn_without_a_sampled_token_leaves_its_reward_to_the_next() -> None:
+    late = trajectory("a", [(2, 0, 0.5), (1, 2, 1.0)])
+    (credit,) = estimator(turn_gamma=0.5, gamma=1.0, lam=1.0)([late], [values_at_trained(late, [0.25, 0.5])])
+    assert credit.returns == pytest.approx([0, 0, 0, 1.5, 1.5])

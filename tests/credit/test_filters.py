@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rllib_ragen.config.schema import CreditSection
-from rllib_ragen.credit.filters import TOP_P_EPS, filter_groups
+from rllib_ragen.credit.filter_rules import TOP_P_EPS, filter_names
+from rllib_ragen.credit.filters import filter_groups
 from rllib_ragen.credit.group_scores import group_scores
 from rllib_ragen.credit.registry import make_estimator
-from rllib_ragen.types import Trajectory
+from rllib_ragen.types import StopReason, Trajectory
 from tests.credit.build import group_of, trajectory
 
 # In-group std (ddof = 1) of [+x, −x] is x·√2: scores in the ratio 4 : 3 : 2 : 1 : 0.
@@ -114,7 +115,7 @@ def test_top_k_share_is_not_lost_to_rounding() -> None:
     assert len(kept_groups(batch, filter="top_k", filter_value=0.29)) == 29  # 0.29 · 100 = 28.999…
 
 
-STRATEGIES = get_args(CreditSection.model_fields["filter"].annotation)
+STRATEGIES = filter_names()
 
 
 @pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "none"])
@@ -242,3 +243,35 @@ def test_dropped_groups_never_move_a_baseline(groups: list[list[float]], section
     kept = filter_groups(batch, section).kept
     for item, credit in zip(kept, estimator(kept), strict=True):
         assert credit.advantages.tolist() == everyone[id(item)].advantages.tolist()
+
+
+def test_a_failed_trajectory_is_refused() -> None:
+    batch = [*group_of("a", [1.0, 0.0]), trajectory("a", [(2, 3, 0.0)], StopReason.ENV_ERROR)]
+    with pytest.raises(ValueError, match="failed trajectory"):
+        filter_groups(batch, CreditSection())
+
+
+def test_no_groups_are_no_share_of_groups() -> None:
+    assert filter_groups([], CreditSection()).metrics["kept_ratio"] == 0.0
+
+
+def test_top_k_abs_keeps_at_least_one_group() -> None:
+    assert kept_groups(LADDER, filter="top_k_abs", filter_value=0.5) == ["a"]
+
+
+@pytest.mark.parametrize(("strategy", "value"), [("top_p", 0.505), ("top_p_softmax", 0.5)])
+def test_a_running_sum_that_just_reaches_its_share_is_enough(strategy: str, value: float) -> None:
+    """Two equal scores of 1: 1 ≥ 0.505 · 2 − 0.01, and half of the softmax is half."""
+    batch = [*group_of("a", [0.0, 2.0]), *group_of("b", [0.0, 2.0])]
+    assert kept_groups(batch, filter=strategy, filter_value=value, filter_metric="reward") == ["a"]
+
+
+@pytest.mark.parametrize("metric", ["reward_std", "reward_variance", "reward", "reward_sum", "entropy_variance"])
+def test_scores_are_the_same_to_the_last_bit_in_any_order(metric: str) -> None:
+    batch = [trajectory("a", [(2, n, r)]) for n, r in ((1, 0.1), (3, 0.2), (2, 0.3), (7, 0.7), (5, -1.1))]
+    scores = {group_scores(Random(seed).sample(batch, len(batch)), metric)["a"] for seed in range(20)}
+    assert len(scores) == 1
+
+
+def test_a_trajectory_without_a_sampled_token_has_no_entropy() -> None:
+    assert group_scores([trajectory("a", [(3, 0, 1.0)])], "entropy") == {"a": 0.0}

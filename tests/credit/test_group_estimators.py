@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 
 from rllib_ragen.config.schema import CreditSection
+from rllib_ragen.credit.filters import filter_groups
+from rllib_ragen.credit.group_scores import reward_spreads
+from rllib_ragen.credit.normalise import normalised_rewards
 from rllib_ragen.credit.registry import estimator_names, make_estimator
+from rllib_ragen.credit.weighting import loss_weights
 from rllib_ragen.types import Trajectory
 from tests.credit.build import group_of, trajectory
 
@@ -56,9 +60,46 @@ def test_another_group_in_the_batch_changes_nothing(name: str) -> None:
     assert advantage_per_trajectory(name, mixed)[4] == alone[2]
 
 
-@pytest.mark.parametrize(("name", "expected"), [("grpo", -0.7), ("rloo", -0.7), ("dr_grpo", 0.0)])
-def test_a_group_shrunk_to_one_has_its_documented_advantage(name: str, expected: float) -> None:
-    assert advantage_per_trajectory(name, group_of("a", [-0.7])) == pytest.approx([expected])
+COMPARING = [name for name in estimator_names() if make_estimator(CreditSection(estimator=name)).needs_group]
+
+
+@pytest.mark.parametrize("name", COMPARING)
+@pytest.mark.parametrize("alone", [10.6, -0.7, 0.0])
+def test_a_group_that_failures_have_shrunk_to_one_teaches_nothing(name: str, alone: float) -> None:
+    """Not its raw return, which is many times what compared trajectories get; and it does not move theirs."""
+    estimator = make_estimator(CreditSection(estimator=name))
+    # Twice in the same state: within one trajectory, too, there would be turns to compare.
+    lone = trajectory("a", [(2, 3, alone), (1, 2, 0.5)], states="ss")
+    others = [*group_of("b", [1.0, 0.0]), *group_of("c", [2.0, 2.0, 0.5])]
+    first, *rest = estimator([lone, *others])
+    assert not first.advantages.any()
+    for found, expected in zip(rest, estimator(others), strict=True):
+        np.testing.assert_array_equal(found.advantages, expected.advantages)
+    assert not estimator([lone])[0].advantages.any()
+
+
+@pytest.mark.parametrize("grouping", ["group", "inductive", "batch"])
+@pytest.mark.parametrize("method", ["mean", "mean_std", "asym_clip"])
+@pytest.mark.parametrize("name", COMPARING)
+def test_nor_does_it_after_its_rewards_are_normalised(name: str, method: str, grouping: str) -> None:
+    section = CreditSection.model_validate({"estimator": name, "reward_norm": method, "reward_grouping": grouping})
+    lone = group_of("a", [10.6])
+    batch = normalised_rewards([*lone, *group_of("b", [1.0, 0.0])], section)
+    assert not make_estimator(section)(batch)[0].advantages.any()
+
+
+@pytest.mark.parametrize("strategy", ["none", "top_k", "top_p", "top_p_softmax", "min_p", "top_k_abs"])
+def test_a_group_of_one_has_no_spread_for_a_filter(strategy: str) -> None:
+    section = CreditSection.model_validate({"filter": strategy, "filter_value": 1.0})
+    found = filter_groups([*group_of("a", [10.6]), *group_of("b", [1.0, 0.0])], section)
+    assert {t.group_id for t in found.kept} == ({"a", "b"} if strategy == "none" else {"b"})
+    assert found.metrics["zero_spread_groups"] == 1
+    assert reward_spreads(group_of("a", [10.6])) == {"a": 0.0}
+
+
+def test_a_soft_weight_of_a_group_of_one_is_none() -> None:
+    section = CreditSection.model_validate({"group_weighting": "spread"})
+    assert loss_weights([*group_of("a", [10.6]), *group_of("b", [1.0, 0.0])], 1.0, section)[0] == 0.0
 
 
 @pytest.mark.parametrize("name", GROUP_ESTIMATORS)

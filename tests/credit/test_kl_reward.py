@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from rllib_ragen.credit.kl_estimate import KLEstimator
 from rllib_ragen.credit.kl_reward import with_kl_cost
 from tests.credit.build import trajectory, values_at_trained
 
@@ -23,7 +24,7 @@ REFERENCE = values_at_trained(ITEM, [-0.5, -0.1, -0.6])
         ("k3", math.exp(-0.2) - 1 + 0.2 + math.exp(0.3) - 1 - 0.3),
     ],
 )
-def test_a_turn_pays_for_its_own_sampled_tokens(estimator: str, first: float) -> None:
+def test_a_turn_pays_for_its_own_sampled_tokens(estimator: KLEstimator, first: float) -> None:
     (after,), mean = with_kl_cost([ITEM], [REFERENCE], 2.0, estimator)
     assert [turn.reward for turn in after.turns] == pytest.approx([0.5 - 2 * first, 1.0], abs=1e-6)
     assert mean == pytest.approx(first / 3, abs=1e-6)

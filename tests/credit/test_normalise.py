@@ -146,3 +146,16 @@ def test_other_groups_never_move_a_groups_normalised_rewards(
     batch = [t for index, returns in enumerate(groups) for t in group_of(f"g{index}", returns)]
     others = [t for index, returns in enumerate(extra) for t in group_of(f"x{index}", returns)]
     assert returns_after([*batch, *others], method)[: len(batch)] == returns_after(batch, method)
+
+
+def test_centring_leaves_the_scale_of_turns() -> None:
+    batch = [trajectory("a", [(1, 1, 0.5), (1, 1, 0.0), (1, 1, 0.5)]), *group_of("a", [0.0])]
+    first, _ = normalised_rewards(batch, CreditSection(reward_norm="mean"))
+    assert [turn.reward for turn in first.turns] == pytest.approx([0.5, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("method", ["mean_std", "asym_clip"])
+def test_turns_of_a_group_without_spread_keep_their_scale(method: str) -> None:
+    batch = [trajectory("a", [(1, 1, 0.5), (1, 1, 0.25)]) for _ in range(2)]
+    for after in normalised_rewards(batch, CreditSection.model_validate({"reward_norm": method})):
+        assert [turn.reward for turn in after.turns] == pytest.approx([0.5, -0.5])

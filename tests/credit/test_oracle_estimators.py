@@ -1,4 +1,4 @@
-"""Estimators agree with verl's core_algos to 1e-6 on random ragged batches (optional: tests/oracle.py)."""
+"""Estimators agree with verl's core_algos to 1e-6 on random ragged batches (`make oracle`)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from rllib_ragen.types import FloatArray, Trajectory
 from tests.credit.build import trajectory, values_at_trained
 from tests.oracle import verl_core_algos
 
+pytestmark = pytest.mark.oracle
+
 
 @pytest.fixture
 def verl() -> Any:
@@ -25,11 +27,14 @@ def verl() -> Any:
 
 
 def random_batch(seed: int) -> list[Trajectory]:
-    """Ragged groups of 1 to 5 trajectories, one group of them without any spread."""
+    """Ragged groups of 2 to 6 trajectories, one group of them without any spread.
+
+    None of 1: there verl takes the raw return as the advantage, and we take 0.
+    """
     rng = np.random.default_rng(seed)
     batch = []
     for group in range(5):
-        for _ in range(rng.integers(1, 6)):
+        for _ in range(rng.integers(2, 7)):
             turns = [
                 (int(rng.integers(1, 5)), int(rng.integers(1, 6)), 0.0 if group == 0 else float(rng.normal()))
                 for _ in range(rng.integers(1, 4))
@@ -99,8 +104,8 @@ def test_reinforce_plus_plus_with_a_baseline_agrees_with_verl(verl: Any, seed: i
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_dr_grpo_agrees_with_verl_where_a_group_has_members_to_compare(verl: Any, seed: int) -> None:
-    batch = [*random_batch(seed), *(trajectory(f"g{g}", [(1, 2, float(r))]) for g in range(5) for r in (0, 1))]
+def test_dr_grpo_agrees_with_verl(verl: Any, seed: int) -> None:
+    batch = random_batch(seed)
     mask = padded([t.turn_index() >= 0 for t in batch])
     rewards = padded([token_rewards(t, True) for t in batch])
     index = np.array([t.group_id for t in batch])

@@ -79,3 +79,15 @@ def test_rows_are_float32_aligned_and_keep_their_module() -> None:
     assert row.token_ids.dtype == np.int32
     assert row.old_values.tolist() == [0, 0, 7, 7, 7]
     assert row.module_id == "player_1" and row.weight == 1.0
+
+
+def test_without_a_critic_old_values_are_zeros_and_without_weights_each_is_1() -> None:
+    batch = group_of("a", [1.0, 0.0])
+    for row in to_rows(batch, RLOO()(batch), None, "none"):
+        assert row.old_values.tolist() == [0.0] * 5 and row.old_values.dtype == np.float32
+        assert row.weight == 1.0
+
+
+def test_each_row_has_its_own_trajectorys_weight() -> None:
+    batch = [*group_of("a", [1.0]), trajectory("a", [(3, 0, 1.0)]), *group_of("a", [0.0])]
+    assert [row.weight for row in to_rows(batch, RLOO()(batch), None, "none", [0.5, 9.0, 2.0])] == [0.5, 2.0]

@@ -82,8 +82,8 @@ def test_gigpo_compares_within_the_group_only() -> None:
 
 
 @pytest.mark.parametrize("name", BOTH)
-def test_a_group_of_one_has_its_return_and_nothing_of_its_turns(name: str) -> None:
-    assert per_turn(name, [trajectory("a", [(1, 1, 0.25), (1, 1, 0.5)])]) == [[0.75, 0.75]]
+def test_a_group_of_one_has_nothing(name: str) -> None:
+    assert per_turn(name, [trajectory("a", [(1, 1, 0.25), (1, 1, 0.5)])]) == [[0.0, 0.0]]
 
 
 @pytest.mark.parametrize("name", BOTH)
@@ -109,4 +109,4 @@ def test_a_failed_member_is_refused(name: str) -> None:
 
 def test_gigpo_says_what_it_lacks_when_an_environment_names_no_state() -> None:
     with pytest.raises(ValueError, match=r'gigpo.*group a names none.*info\["state"\]'):
-        per_turn("gigpo", [trajectory("a", [(1, 1, 0.0)], states=[""])])
+        per_turn("gigpo", [trajectory("a", [(1, 1, reward)], states=[""]) for reward in (0.0, 1.0)])

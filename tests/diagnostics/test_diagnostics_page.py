@@ -11,11 +11,14 @@ from rllib_ragen.config.schema import AlarmsSection, RunConfig
 from rllib_ragen.diagnostics.gradient_buckets import NUM_BUCKETS, gradient_metric_names
 from rllib_ragen.diagnostics.information import Regime
 from rllib_ragen.diagnostics.information_probe import SAMPLES, probe_metric_names
+from rllib_ragen.diagnostics.metrics import INTRODUCTIONS, METRICS, find_metric, heading_of, label_of, unit_of
+from rllib_ragen.diagnostics.metrics_page import with_tables
+from rllib_ragen.report.figures import GRADIENTS, INFORMATION, LEARNING, REPLIES, THROUGHPUT
 from rllib_ragen.rollout.statistics import rollout_statistics
-from rllib_ragen.run.log import RunLog, _prefix, measured
+from rllib_ragen.run.log import RunLog, measured
 from tests.starpo.build import digits_config
 
-PAGE = (Path(__file__).parents[2] / "docs" / "diagnostics.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "diagnostics.md").read_text(encoding="utf-8")
 
 
 def rows(heading: str) -> list[list[str]]:
@@ -29,17 +32,18 @@ def names(heading: str) -> list[str]:
     return [cells[0].strip("`") for cells in rows(heading)]
 
 
-PREFIXED = {
-    "information": list(SAMPLES),
-    "gradients": [f"bucket_{k}" for k in range(1, NUM_BUCKETS + 1)],
-}
-PLAIN = [heading for heading in re.findall(r"^### (.+)$", PAGE, flags=re.MULTILINE) if heading not in PREFIXED]
+def full_names() -> list[str]:
+    """All that a run of one policy logs, as the list has it."""
+    prefixes = {
+        "information": [f"{sample}_" for sample in SAMPLES],
+        "gradients": [f"bucket_{k}_" for k in range(1, NUM_BUCKETS + 1)],
+    }
+    plain = [one for one in METRICS if one.heading != "games"]
+    return [f"{prefix}{one.name}" for one in plain for prefix in prefixes.get(one.heading, [""])]
 
 
-def documented() -> list[str]:
-    plain = [name for heading in PLAIN for name in names(f"### {heading}")]
-    prefixed = [(f"{prefix}_{name}") for h, every in PREFIXED.items() for prefix in every for name in names(f"### {h}")]
-    return [*plain, *prefixed]
+def test_the_pages_tables_are_those_of_the_list() -> None:
+    assert with_tables(PAGE) == PAGE, "run python -m rllib_ragen.diagnostics.metrics_page"
 
 
 @pytest.mark.usefixtures("local_ray")
@@ -47,30 +51,44 @@ def test_every_logged_metric_is_in_the_tables_and_nothing_else(model: Path, tmp_
     algo = digits_config(model, estimator="gae").build_algo()
     log = RunLog(tmp_path)
     log.train(1, 1.0, measured(algo.train()["starpo"]), algo.last_trajectories(), algo.last_advantages())
-    log.evaluation(1, "val", True, measured(algo.evaluate_split("val", 2, True)))
+    log.evaluation(1, "val", True, measured(algo.evaluate_split("val", 2, True)), {})
     log.close()
     algo.stop()
     logged = {name for row in log.rows() for name in row} - {"split", "greedy"}
-    assert logged - set(documented()) == set(), "not in docs/diagnostics.md"
-    assert set(documented()) - logged - {"time_wait_s", "kl"} == set(), "in docs/diagnostics.md, but not logged"
-    assert len(documented()) == len(set(documented()))
+    assert {name for name in logged if find_metric(name) is None} == set(), "not in diagnostics/metrics.py"
+    assert set(full_names()) - logged - {"time_wait_s", "kl"} == set(), "listed, but not logged"
+    assert logged - set(full_names()) == set()
 
 
-def test_tensorboard_groups_are_the_headings() -> None:
-    for heading in PLAIN:
-        for name in set(names(f"### {heading}")) - {"iteration", "num_instances"}:
-            assert _prefix(name) == heading
-    assert {_prefix(name) for name in probe_metric_names()} == {"information"}
-    assert {_prefix(name) for name in gradient_metric_names()} == {"gradients"}
+def test_a_metric_that_is_not_listed_is_none() -> None:
+    for name in ("entropy_variance", "first_turn_entropy", "bucket_1_entropy", "win_rate", "task_norm", "regime"):
+        assert find_metric(name) is None, name
+    assert heading_of("mine") == "more"
 
 
-def test_every_row_says_meaning_unit_range_and_what_to_do() -> None:
-    for heading in [*PLAIN, *PREFIXED]:
-        assert all(len(cells) == 5 and all(cells) for cells in rows(f"### {heading}")), heading
+def test_names_are_listed_once_and_every_entry_says_all() -> None:
+    found = [find_metric(name) for name in full_names()]
+    assert len(found) == len(set(found)) + (len(SAMPLES) - 1) * 22 + (NUM_BUCKETS - 1) * 4
+    assert len(full_names()) == len(set(full_names()))
+    assert all(all((one.meaning, one.unit, one.healthy, one.advice)) for one in METRICS)
+    assert list(dict.fromkeys(one.heading for one in METRICS)) == list(INTRODUCTIONS)
+
+
+def test_headings_and_labels() -> None:
+    assert {heading_of(name) for name in probe_metric_names()} == {"information"}
+    assert {heading_of(name) for name in gradient_metric_names()} == {"gradients"}
+    assert heading_of("time_wait_s") == "time" and heading_of("return_mean") == "rollout"
+    assert label_of("clip_fraction") == "clip fraction"
+    assert label_of("any_turn_conditional_entropy_token") == "H(Z|X), any turn"
+
+
+def test_every_chart_of_the_report_is_of_listed_metrics_of_one_unit() -> None:
+    for curves in (*LEARNING, *REPLIES, *INFORMATION, *GRADIENTS, *THROUGHPUT):
+        assert len({unit_of(name) for name in curves.metrics}) == 1, curves
 
 
 def test_evaluations_hold_the_names_that_are_told() -> None:
-    assert set(rollout_statistics([])) <= {*names("### rollout"), "prefix_hit_rate"}
+    assert {heading_of(name) for name in rollout_statistics([])} == {"rollout", "engine"}
 
 
 def test_every_alarm_and_regime_is_told() -> None:

@@ -62,7 +62,7 @@ def gradient_of(learner: StarPOLearner) -> Vector:
 def moments(learner: StarPOLearner) -> dict[str, torch.Tensor]:
     return {
         f"{name}/{k}/{key}": value.clone()
-        for name, optimizer in learner._named_optimizers.items()
+        for name, _, optimizer in learner.named_optimizers
         for k, state in enumerate(optimizer.state.values())
         for key, value in state.items()
     }
@@ -110,7 +110,7 @@ def test_the_buckets_terms_add_up_to_the_gradient_that_is_trained_with(model: Pa
     learner._accumulate(MODULE, rows, scales)
     wanted = gradient_of(learner)
     parts = [rows[:2], rows[2:5], rows[5:]]
-    shares = _shares(parts, learner._settings)
+    shares = _shares(parts, learner.settings)
     assert sum(shares) == pytest.approx(1)
     total, norms = torch.zeros_like(wanted), []
     for part, share in zip(parts, shares, strict=True):

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("local_ray")
 
 def sokoban(interval: int = 1, num_learners: int = 0, sharding: str = "ddp", **training: Any) -> StarPO:
     """The embedded model on Sokoban, 4 groups of 2."""
-    config = StarPOConfig().environment("sokoban").learners(num_learners=num_learners).learning(sharding=sharding)
+    config = StarPOConfig().environment("sokoban").learners(num_learners=num_learners).training(sharding=sharding)
     config.training(**{"num_groups": 4, "group_size": 2, "torch_threads": 1, "num_minibatches": 1, **training})
     config.diagnostics(diagnostics_interval=interval, diagnostics_num_prompts=6)
     algo: StarPO = config.build_algo()
@@ -86,7 +86,7 @@ def test_several_learners_share_the_prompts_and_find_the_same() -> None:
     sample = first_turns(trajectories, 8, algo._chat.reply_text, [0])
     assert len(sample.prompts) == 4
     shared = score_on_learners(algo.learner_group, "default_policy", sample.prompts[:3], sample.thoughts)
-    counted = on_every_learner(algo.learner_group, lambda learner: learner._learner_index)
+    counted = on_every_learner(algo.learner_group, lambda learner: learner.index)
     algo.stop()
     alone = sokoban()
     single = score_on_learners(alone.learner_group, "default_policy", sample.prompts[:3], sample.thoughts)

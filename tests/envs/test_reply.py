@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,3 +72,18 @@ def test_empty_parts_of_an_answer_are_no_actions() -> None:
     assert parse_reply("<think></think><answer> || Up ||  || Down||</answer>").actions == ("Up", "Down")
     empty = parse_reply("<think></think><answer></answer>")
     assert (empty.well_formed, empty.actions) == (True, ())
+
+
+WITH_THOUGHT = re.compile(r"\s*<think>(.*?)</think>\s*<answer>(.*?)</answer>\s*", re.DOTALL)
+ANSWER_ONLY = re.compile(r"\s*()<answer>(.*?)</answer>\s*", re.DOTALL)
+
+
+@given(PIECES.map("".join), st.booleans())
+def test_the_grammar_is_this_pattern_with_each_tag_once(text: str, think: bool) -> None:
+    """Plain to read, and far too slow for a long reply."""
+    match = (WITH_THOUGHT if think else ANSWER_ONLY).fullmatch(text)
+    reply = parse_reply(text, think=think)
+    assert reply.well_formed == (match is not None and sum(text.count(tag) for tag in TAGS) == (4 if think else 2))
+    if reply.well_formed and match is not None:
+        assert reply.thought == match[1].strip()
+        assert reply.actions == tuple(part.strip() for part in match[2].split(SEPARATOR) if part.strip())

@@ -18,6 +18,8 @@ from typing import Any
 
 import psutil
 
+from tests.patience import PATIENCE_S
+
 TOP = Path(__file__).parents[2]
 SMALL = (
     *("--env", "bandit", "--engine", "hf", "--num-groups", "2", "--group-size", "2", "--iterations", "1000000"),
@@ -72,7 +74,7 @@ def run(
     address: str = "",
     act: AtIteration | None = None,
     patch: Callable[[], None] | None = None,
-    timeout_s: float = 500,
+    timeout_s: float = PATIENCE_S,
 ) -> Ended:
     """The command, in a session of its own.
 
@@ -101,8 +103,8 @@ def run(
                 act(line, process)
         child.join()
     ended = time.monotonic()
-    # Agents of a Ray whose driver was killed need the better part of a minute to notice.
-    _, alive = psutil.wait_procs([one for one in family.values() if is_ours(one)], timeout=90)
+    # Agents of a Ray whose driver was killed need the better part of a minute to notice, on a busy machine more.
+    _, alive = psutil.wait_procs([one for one in family.values() if is_ours(one)], timeout=PATIENCE_S)
     left = [title(one) for one in alive if is_ours(one)]
     assert child.exitcode is not None
     return Ended(child.exitcode, "".join(lines), ended - act.at if act else 0.0, left)

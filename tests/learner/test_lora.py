@@ -153,7 +153,7 @@ def test_the_reference_is_the_base_shares_its_memory_and_stays(model: Path) -> N
     learner = make_learner(digits_config(model, **SETTINGS, kl_coeff=0.1))
     assert update(learner, random_rows(4))["kl"] == 0.0
     assert update(learner, random_rows(4))["kl"] > 0.0
-    module, reference = learner.module[MODULE], learner._references[MODULE]
+    module, reference = learner.module[MODULE], learner.references[MODULE]
     own = {name: p.data_ptr() for name, p in module.llm.named_parameters()}
     for name, parameter in reference.llm.named_parameters():
         assert (parameter.data_ptr() == own[name]) != is_adapter(name), name

@@ -30,7 +30,7 @@ def quiet(rows: list[TokenRow]) -> list[TokenRow]:
 
 def test_without_the_term_there_is_no_second_model_and_no_number(model: Path) -> None:
     learner = make_learner(digits_config(model))
-    assert learner._references == {}
+    assert learner.references == {}
     assert "kl" not in update(learner, random_rows(2))
 
 
@@ -46,13 +46,13 @@ def test_the_divergence_is_exactly_zero_before_the_first_step(model: Path, estim
 def test_N2_groups_without_spread_are_pulled_back_to_the_reference_and_it_stays(model: Path) -> None:
     settings: dict[str, Any] = {"entropy_coeff": 0.0, "weight_decay": 0.0}
     learner = make_learner(digits_config(model, kl_coeff=1.0, kl_estimator="k2", **settings))
-    reference = {name: t.clone() for name, t in learner._references[MODULE].state_dict().items()}
+    reference = {name: t.clone() for name, t in learner.references[MODULE].state_dict().items()}
     for _ in range(5):
         update(learner, random_rows(4))
     rows = quiet(random_rows(4))
     away = [update(learner, rows)["kl"] for _ in range(30)]
     assert away[-1] < 0.5 * away[0]
-    assert largest_difference(reference, dict(learner._references[MODULE].state_dict())) == 0.0
+    assert largest_difference(reference, dict(learner.references[MODULE].state_dict())) == 0.0
     free = make_learner(digits_config(model, **settings))
     before = weights(free)
     update(free, rows)
@@ -61,11 +61,11 @@ def test_N2_groups_without_spread_are_pulled_back_to_the_reference_and_it_stays(
 
 def test_the_reference_trains_nothing_and_is_in_no_state(model: Path) -> None:
     learner = make_learner(digits_config(model, kl_coeff=0.1, estimator="gae"))
-    twin = learner._references[MODULE]
+    twin = learner.references[MODULE]
     assert twin.value_head is None and not any(p.requires_grad for p in twin.parameters())
     own = {parameter.data_ptr() for parameter in learner.module[MODULE].parameters()}
     assert not own & {parameter.data_ptr() for parameter in twin.parameters()}
-    trained = {id(p) for o in learner._named_optimizers.values() for g in o.param_groups for p in g["params"]}
+    trained = {id(p) for _, _, o in learner.named_optimizers for g in o.param_groups for p in g["params"]}
     assert not trained & {id(p) for p in twin.parameters()}
     assert set(learner.get_state(not_components="metrics_logger")["rl_module"]) == {MODULE}
 
@@ -78,7 +78,7 @@ def test_R1_a_resumed_run_keeps_the_model_folders_weights_as_reference_to_the_la
     settings |= {"lr_schedule": "cosine", "warmup_iterations": 2, "decay_iterations": 4}
     whole = digits_config(model, **settings).build_algo()
     expected = [metrics_of(whole.train()) for _ in range(4)]
-    start = {name: t.clone() for name, t in whole.learner_group._learner._references[MODULE].state_dict().items()}
+    start = {name: t.clone() for name, t in whole.learner_group._learner.references[MODULE].state_dict().items()}
     whole.stop()
     first = digits_config(model, **settings).build_algo()
     before = [metrics_of(first.train()) for _ in range(2)]
@@ -87,7 +87,7 @@ def test_R1_a_resumed_run_keeps_the_model_folders_weights_as_reference_to_the_la
     second = digits_config(model, **settings).build_algo()
     second.load_checkpoint(str(tmp_path))
     learner = second.learner_group._learner
-    assert largest_difference(dict(learner._references[MODULE].state_dict()), start) == 0.0
+    assert largest_difference(dict(learner.references[MODULE].state_dict()), start) == 0.0
     assert largest_difference(weights(learner), start) > 0
     after = [metrics_of(second.train()) for _ in range(2)]
     assert before + after == expected
@@ -110,7 +110,7 @@ def test_the_term_is_the_hand_computed_one(model: Path) -> None:
             logits = llm(torch.from_numpy(row.token_ids.astype(np.int64))[None]).logits[0]
         return torch.as_tensor(logits.log_softmax(-1)[where - 1, row.token_ids[where]])
 
-    d = logprobs(learner.module[MODULE].llm) - logprobs(learner._references[MODULE].llm)
+    d = logprobs(learner.module[MODULE].llm) - logprobs(learner.references[MODULE].llm)
     assert update(learner, [row])["kl"] == pytest.approx(float((torch.exp(-d) - 1 + d).mean()), rel=1e-4)
 
 

@@ -46,7 +46,7 @@ def test_both_learning_rates_follow_and_the_last_step_of_all_moves_nothing(model
     rows = random_rows(3)
     assert update(learner, rows)["lr"] == pytest.approx(1e-3)
     assert update(learner, rows, num_epochs=3)["lr"] == pytest.approx(5e-4)
-    rates = sorted(group["lr"] for o in learner._named_optimizers.values() for group in o.param_groups)
+    rates = sorted(group["lr"] for _, _, o in learner.named_optimizers for group in o.param_groups)
     assert rates == pytest.approx([5e-4, 5e-3])
     before = weights(learner)
     assert update(learner, rows)["lr"] == 0.0

@@ -24,7 +24,9 @@ def test_N1_skipped_steps_are_counted_in_a_row_across_updates(model: Path) -> No
     assert (first["skipped_steps"], first["skipped_in_a_row"]) == (2, 2)
     assert update(learner, spoilt(random_rows(1)))["skipped_in_a_row"] == 3
     assert largest_difference(before, weights(learner)) == 0.0
-    assert learner._named_optimizers["default_policy_policy"].state == {}, "no moment has seen them"
+    assert dict(learner.get_optimizers_for_module("default_policy"))["default_policy_policy"].state == {}, (
+        "no moment has seen them"
+    )
     good = update(learner, random_rows(1))
     assert (good["skipped_steps"], good["skipped_in_a_row"]) == (0, 0)
     assert update(learner, spoilt(random_rows(1)))["skipped_in_a_row"] == 1

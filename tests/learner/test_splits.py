@@ -80,7 +80,7 @@ def twins(pair: Any, **settings: Any) -> None:
     """Gives the processes of the pair further learners (`learner.twin`), which work together as the pair does."""
 
     def build(learner: Any) -> None:
-        config = learner.config.copy(copy_frozen=False).learning(**settings)
+        config = learner.config.copy(copy_frozen=False).training(**settings)
         config.validate()
         learner.twin = config.build_learner()
 
@@ -94,12 +94,12 @@ def learn_together(pair: Any, rows: list[TokenRow], settings: dict[str, Any], st
 
     def learn(learner: Any) -> Any:
         twin = learner.twin
-        twin._settings = twin.config.learner_section().model_copy(update={"kl_coeff": 0.0, **settings})
+        twin.settings = twin.config.learner_section().model_copy(update={"kl_coeff": 0.0, **settings})
         twin._set_optimizer_state({})
         twin.module[MODULE].set_state(start)
         for share in shares:
             twin.update(training_data=share[learner._learner_index])
-        moments = twin._get_optimizer_state()[f"{MODULE}_policy"]["state"]
+        moments = twin.optimizer_states()[f"{MODULE}_policy"]["state"]
         return twin.module[MODULE].get_state(), moments
 
     states = [tuple(map(tensors, both)) for both in on_every_learner(pair, learn)]
@@ -117,11 +117,11 @@ def learn_alone(model: Path, rows: list[TokenRow], settings: dict[str, Any]) -> 
     """(start, weights, moments) of one learner, as `learn_together`."""
     # The reference is there in any case, as in the pair.
     alone = drifted(make_learner(digits_config(model, **COMMON | {"kl_coeff": 0.1} | settings)))
-    alone._settings = alone._settings.model_copy(update={"kl_coeff": 0.0, **settings})
+    alone.settings = alone.settings.model_copy(update={"kl_coeff": 0.0, **settings})
     start = alone.module[MODULE].get_state()
     for k in range(2):
         update(alone, rows, rng=np.random.default_rng(k), **PLAN)
-    moments = alone._get_optimizer_state()[f"{MODULE}_policy"]["state"]
+    moments = alone.optimizer_states()[f"{MODULE}_policy"]["state"]
     return start, tensors(alone.module[MODULE].get_state()), tensors(moments)
 
 
@@ -161,8 +161,8 @@ def test_sharded_learners_hold_their_part_of_weights_and_moments_and_gather_the_
 
     def held(learner: Any) -> tuple[int, int, int]:
         twin = learner.twin
-        moments = [m["exp_avg"] for optimizer in twin._named_optimizers.values() for m in optimizer.state.values()]
-        groups = [twin.module[MODULE].parameters(), moments, twin._references[MODULE].parameters()]
+        moments = [m["exp_avg"] for _, _, optimizer in twin.named_optimizers for m in optimizer.state.values()]
+        groups = [twin.module[MODULE].parameters(), moments, twin.references[MODULE].parameters()]
         numbers = [sum(own_part(tensor).numel() for tensor in group) for group in groups]
         return numbers[0], numbers[1], numbers[2]
 

@@ -13,17 +13,21 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from ragen_envs.registry import make_text_env
+from ragen_envs.splits import instance_seed
 from rllib_ragen.config.printable import safe
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.models.folder import model_folder
+from rllib_ragen.models.lora_settings import LoraSettings
 from rllib_ragen.play.__main__ import main
 from rllib_ragen.rollout.collect import collect
 from rllib_ragen.rollout.engines.hf import HFEngine
-from rllib_ragen.rollout.specs import EpisodeSpec
+from rllib_ragen.rollout.specs import evaluation_specs
 from rllib_ragen.run.folder import RunFolder
+from rllib_ragen.starpo.checkpoint.manifest import read_manifest, write_manifest
 from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.types import Sampling
+from tests.tournament.checkpoints import run_with_checkpoints
 
 
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], script: str, *arguments: str) -> str:
@@ -45,7 +49,7 @@ def test_a_person_sees_every_message_of_the_environment_and_can_win(
 ) -> None:
     limits = {"prompt_style": "full", "max_turns": 3, "max_actions": 40, "max_actions_per_turn": 40}
     env = make_text_env("sokoban", {"height": 6, "width": 6, "num_boxes": 1, "observation": "both"}, limits)
-    shown = [env.reset(seed=2, options={"split": "val", "outcome_seed": 2})[0]]
+    shown = [env.reset(seed=instance_seed("val", 2), options={"split": "val"})[0]]
     shown.append(env.step("<think></think><answer>jump</answer>")[0])
     solution = env.task.solve()
     assert solution
@@ -83,7 +87,7 @@ def test_a_model_replies_as_in_a_rollout_of_the_same_seeds(
     limits = asdict(RunConfig().text_limits())
     task = {"height": 6, "width": 6, "num_boxes": 1, "observation": "both"}
     (trajectory,) = collect(
-        [EpisodeSpec("g", env_seed=3, outcome_seed=3, sampling_seed=3, split="val")],
+        evaluation_specs("val", [3]),
         engine=HFEngine(model, max_context=1024, max_rows=1),
         chat=chat,
         make_env=lambda: make_text_env("sokoban", task, limits),
@@ -112,6 +116,26 @@ def test_a_runs_own_model_and_settings_play(
     folder.export.rename(tmp_path / "elsewhere")
     assert main(["--policy", str(folder.path)]) == 2
     assert "has no checkpoint to go on from" in capsys.readouterr().err
+
+
+def test_an_unfinished_run_of_adapters_plays_with_them_on_its_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = {"env": {"name": "frozen_lake", "max_turns": 1}, "learner": {"lora_rank": 2}}
+    lora = LoraSettings(rank=2, alpha=6.0, targets=["q_proj"])
+    (checkpoint,) = run_with_checkpoints(tmp_path / "run", (3,), config=config, lora=lora)
+    arguments = ["--policy", str(tmp_path / "run"), "--greedy"]
+    adapted = run(monkeypatch, capsys, "", *arguments)
+    plain = run(monkeypatch, capsys, "", "--policy", "tiny", "--env", "frozen_lake", "--greedy")
+    assert messages(adapted, "user")[0].partition("left")[2] == messages(plain, "user")[0].partition("left")[2]
+    assert messages(adapted, "assistant")[0] != messages(plain, "assistant")[0]
+    # The model may have moved since; where it is not found at all, that is said.
+    manifest = read_manifest(checkpoint)
+    write_manifest(checkpoint, {**manifest, "adapter_base": {**manifest["adapter_base"], "folder": "/moved/away"}})
+    assert run(monkeypatch, capsys, "", *arguments) == adapted
+    write_manifest(checkpoint, {**manifest, "adapter_base": {**manifest["adapter_base"], "fingerprint": "another"}})
+    assert main(arguments) == 2
+    assert "the model of its adapters is not (or no longer) in" in capsys.readouterr().err
 
 
 def test_control_characters_cannot_steer_the_terminal() -> None:

@@ -49,7 +49,10 @@ def make_run(
         if i % 3 == 0:
             for greedy in (False, True):
                 success = 0.2 + 0.1 * i + 0.01 * seed
-                log.evaluation(i, "val", greedy, {"success": success, "num_instances": 64.0, "num_failed": 0.0})
+                instances = {f"{k:012x}": float(k < round(50 * success)) for k in range(50)}
+                log.evaluation(
+                    i, "val", greedy, {"success": success, "num_instances": 50.0, "num_failed": 0.0}, instances
+                )
         if i == iterations:
             break
         trajectories = [played("7", [reply, reply], 1.0, prompt), played("7", [reply], -1.0, prompt)]

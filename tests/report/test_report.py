@@ -101,7 +101,7 @@ def test_the_page_of_a_run_shows_curves_regimes_alarms_times_and_results(plain: 
     for words in ("best possible", "best blind plan", "template collapse", "low entropy collapse", "entropy collapse"):
         assert words in text, words
     assert "the entropy has been low" in text
-    assert re.search(r"20\.0 → 80\.0 ± 5\.0 %", text)
+    assert re.search(r"20\.0 → 80\.0 ± 5\.7 % \(\+60\.0 ± 7\.0 %; 50 instances\)", text)
     assert "80.0 % at 6" in text, "the best validation"
 
 

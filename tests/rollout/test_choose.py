@@ -11,6 +11,7 @@ import pytest
 from transformers import LlamaConfig
 
 from rllib_ragen.rollout.engines.choose import choose_engine, vllm_installed
+from tests.patience import PATIENCE_S
 
 
 def folder(tmp_path: Path, heads: int = 4) -> Path:
@@ -62,6 +63,6 @@ def test_choosing_imports_nothing_heavy(tmp_path: Path) -> None:
         "heavy = {'torch', 'transformers', 'vllm', 'ray'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S)
     assert answer.returncode == 0, answer.stderr
     assert ("Engine vllm" in answer.stdout) == vllm_installed()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +18,7 @@ from rllib_ragen.rollout.engines.hf import HFEngine
 from rllib_ragen.rollout.env_pool import EnvPool
 from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.types import Sampling, StopReason, Trajectory
+from tests.patience import PATIENCE_S, wait_until
 from tests.rollout.build import make_model
 
 BAD_SEED = 3
@@ -142,11 +142,9 @@ def test_L1_an_environment_that_raises_ends_its_own_episode(
 @pytest.mark.parametrize("evil_on", ["reset", "step"])
 def test_L1_a_hung_environment_costs_its_own_episode_only(engine: HFEngine, chat: ChatFormat, evil_on: str) -> None:
     release = threading.Event()
-    started = time.monotonic()
-    trajectories = play(engine, chat, lambda: Sokoban(lambda: (release.wait(), None)[1], evil_on), env_timeout_s=1.0)
-    assert time.monotonic() - started < 20
+    trajectories = play(engine, chat, lambda: Sokoban(lambda: (release.wait(), None)[1], evil_on), env_timeout_s=5.0)
     failed = assert_only_the_bad_one_failed(trajectories, StopReason.ENV_ERROR)
-    assert "longer than 1 s" in failed.error
+    assert "longer than 5 s" in failed.error
     release.set()
 
 
@@ -163,10 +161,10 @@ def test_L1_a_slow_environment_does_not_hold_up_the_others(engine: HFEngine, cha
     finished: set[int] = set()
 
     def slow() -> None:
-        assert others_done.wait(20), "the others waited for the slow one"
+        assert others_done.wait(PATIENCE_S), "the others waited for the slow one"
 
     watcher = Watcher(make_model(), max_context=1024, max_rows=16)
-    trajectories = play(watcher, chat, lambda: Sokoban(slow, "reset"), env_timeout_s=30.0)
+    trajectories = play(watcher, chat, lambda: Sokoban(slow, "reset"), env_timeout_s=PATIENCE_S)
     assert not any(trajectory.stop_reason.failed for trajectory in trajectories)
 
 
@@ -215,9 +213,7 @@ def test_L4_environments_are_reused_and_all_are_closed(
     engine: HFEngine, chat: ChatFormat, timeout: float | None
 ) -> None:
     play(engine, chat, count=12, max_concurrent=3, env_timeout_s=timeout)
-    deadline = time.monotonic() + 10
-    while Sokoban.closed < Sokoban.made and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: Sokoban.closed == Sokoban.made, "all environments are closed")
     assert Sokoban.made == 3 and Sokoban.closed == 3
 
 

@@ -21,6 +21,7 @@ from rllib_ragen.rollout.engines.base import EngineFailure
 from rllib_ragen.rollout.engines.vllm import VLLMEngine
 from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.types import Sampled, Sampling, Trajectory
+from tests.patience import PATIENCE_S
 from tests.rollout.build import run_raw
 
 T = TypeVar("T")
@@ -130,7 +131,7 @@ class VLLMProcess:
 
     def call(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """`function(*args, **kwargs)` in the child."""
-        return self.begin(function, *args, **kwargs).result(timeout=500)
+        return self.begin(function, *args, **kwargs).result(timeout=PATIENCE_S)
 
     def begin(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
         """The same, without waiting for it."""

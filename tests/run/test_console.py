@@ -12,6 +12,7 @@ import signal
 import struct
 import termios
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,14 @@ from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.faults.interrupt import Interrupt
 from rllib_ragen.run.console import ConsoleState, Display, LiveDisplay, duration, make_display, shown, sparkline
-from rllib_ragen.run.evaluation import Evaluation, best_on_validation, results_table, validation_line
+from rllib_ragen.run.evaluation import (
+    Evaluation,
+    best_on_validation,
+    outcome_lines,
+    results_table,
+    validation_line,
+    way,
+)
 from rllib_ragen.run.folder import RunFolder
 from rllib_ragen.run.log import RunLog, measured
 from rllib_ragen.types import StopReason, Trajectory
@@ -34,11 +42,16 @@ PROGRESS = ConsoleState(7, 80, 65.0, 432.0, METRICS)
 BASELINES = Baselines(random=0.066, blind=0.094, best=0.973, notes={})
 
 
-def row(iteration: int, split: str, greedy: bool, success: float | None, failed: int = 0) -> Evaluation:
+def row(
+    iteration: int, split: str, greedy: bool, success: float | None, failed: int = 0, temperature: float = 1.0
+) -> Evaluation:
+    """256 different instances, of which the first ones are solved."""
+    count = 256 - failed
+    instances = {} if success is None else {f"{k:03}": float(k < round(count * success)) for k in range(count)}
     return Evaluation.from_row({
-        "iteration": iteration, "split": split, "greedy": greedy, "success": success,
+        "iteration": iteration, "split": split, "greedy": greedy, "success": success, "instances": instances,
         "num_instances": 256.0, "num_failed": float(failed),
-    })  # fmt: skip
+    }, temperature)  # fmt: skip
 
 
 def test_a_plain_line_holds_everything_and_no_control_codes() -> None:
@@ -88,7 +101,7 @@ def test_durations_read_like_a_clock(seconds: float, text: str) -> None:
 def test_the_standard_error_is_over_instances_that_count() -> None:
     evaluation = row(0, "test", False, 0.25, failed=156)
     assert evaluation.num_episodes == 100
-    assert str(evaluation) == "25.0 ± 4.3 %"
+    assert str(evaluation) == "25.0 ± 4.4 %"  # √(¼ · ¾ / 99)
     assert math.isnan(row(0, "test", False, None, failed=256).success)
 
 
@@ -98,15 +111,15 @@ def test_the_table_compares_the_first_with_the_last() -> None:
         *(row(80, "test", False, 0.473), row(80, "test", True, 0.7)),
     ]
     table = results_table([*evaluations, row(0, "val", False, 0.3)], BASELINES).splitlines()
-    assert " ".join(table[1].split()) == "test, T = 1 30.5 ± 2.9 % 47.3 ± 3.1 % +16.8 256"
-    assert " ".join(table[3].split()) == "val, T = 1 30.0 ± 2.9 % 256"
+    assert " ".join(table[1].split()) == "test, T = 1 30.5 ± 2.9 % 47.3 ± 3.1 % +16.8 ± 2.3 % 256 instances"
+    assert " ".join(table[3].split()) == "val, T = 1 30.0 ± 2.9 % 256 instances"
     assert table[-1] == "on this scale: random 6.6 %, best blind plan 9.4 %, best possible 97.3 %"
     assert len({line.rindex("256") for line in table[1:4]}) == 1, "columns are aligned"
 
 
 def test_a_validation_stands_beside_floor_and_ceiling() -> None:
     line = validation_line([row(20, "val", False, 0.4), row(20, "val", True, 0.6)], BASELINES)
-    assert line.startswith("val at iteration 20: T = 1 40.0 ± 3.1 %, greedy 60.0 ± 3.1 %")
+    assert line.startswith("val at iteration 20, 256 instances: T = 1 40.0 ± 3.1 %, greedy 60.0 ± 3.1 %")
     assert "random 6.6 %" in line
     assert "no solver" in validation_line([row(20, "val", False, 0.4)], None)
 
@@ -172,14 +185,14 @@ def test_the_best_on_validation_outlives_later_checkpoints_and_only_one_is_kept(
 
 def test_the_best_is_the_mean_of_both_ways_then_the_return_then_the_earliest() -> None:
     def both(iteration: int, sampled: float, greedy: float, value: float = 1.0) -> list[Evaluation]:
-        return [Evaluation(iteration, "val", way, s, 8, value) for way, s in ((False, sampled), (True, greedy))]
+        return [Evaluation(iteration, "val", way, 1.0, s, 8, value) for way, s in ((False, sampled), (True, greedy))]
 
     assert best_on_validation([]) is None
     assert best_on_validation([*both(0, 0.5, 0.5), *both(2, 0.25, 1.0), *both(4, 0.6, 0.4)]) == (2, 0.625)
     assert best_on_validation([*both(0, 0.5, 0.5), *both(2, 0.25, 0.75, value=2.0), *both(4, 0.5, 0.5)]) == (2, 0.5)
     assert best_on_validation([*both(0, 0.5, 0.5), *both(2, 0.5, 0.5)]) == (0, 0.5)
     assert best_on_validation([*both(0, 0.1, 0.1), *both(2, math.nan, 0.9), *both(4, 0.9, 0.9)[:1]]) == (0, 0.1)
-    assert best_on_validation([Evaluation(0, "test", way, 1.0, 8) for way in (False, True)]) is None
+    assert best_on_validation([Evaluation(0, "test", way, 1.0, 1.0, 8) for way in (False, True)]) is None
 
 
 def sampled(count: int) -> list[Trajectory]:
@@ -191,7 +204,7 @@ def test_a_resumed_log_forgets_what_will_be_done_again(tmp_path: Path) -> None:
     for iteration in (1, 2, 3):
         log.train(iteration, 10.0 * iteration, {"success": iteration / 10}, sampled(12), [None] * 12)
         log.alarm({"iteration": iteration, "alarm": "repetition", "mode": "warn", "message": "!!!!"})
-        log.evaluation(iteration, "val", True, {"success": 0.5})
+        log.evaluation(iteration, "val", True, {"success": 0.5}, {})
     log.close()
     with (tmp_path / "progress.jsonl").open("a") as file:
         file.write('{"iteration": 4, "succ')  # the machine went down here
@@ -223,3 +236,52 @@ def test_a_resumed_log_keeps_replies_with_unusual_line_ends(tmp_path: Path) -> N
 
 def test_nothing_measured_is_null() -> None:
     assert measured({"a": float("nan"), "b": 2, "c": float("inf")}) == {"a": None, "b": 2.0, "c": None}
+
+
+def evaluated(instances: dict[str, float], temperature: float = 1.0, episodes: int | None = None) -> Evaluation:
+    success = sum(instances.values()) / len(instances) if instances else 0.5
+    num = len(instances) if episodes is None else episodes
+    row = {"iteration": 0, "split": "val", "greedy": False, "success": success, "num_instances": num, "num_failed": 0}
+    return Evaluation.from_row({**row, "instances": instances}, temperature)
+
+
+def test_a_change_is_compared_instance_by_instance() -> None:
+    """Changes 1, 0, 0, 1: mean ½, std (ddof 1) √⅓, error .288675. Unpaired it would be √(.25² + .25²) = .353553."""
+    before = evaluated({"a": 0.0, "b": 0.0, "c": 1.0, "d": 0.0})
+    after = evaluated({"a": 1.0, "b": 0.0, "c": 1.0, "d": 1.0})
+    assert before.change_to(after) == (0.5, pytest.approx(0.288675, abs=1e-6))
+    assert before.error == after.error == pytest.approx(0.25)
+
+
+def test_only_instances_that_both_have_played_are_compared() -> None:
+    before, after = evaluated({"a": 0.0, "b": 1.0, "x": 1.0}), evaluated({"a": 1.0, "b": 1.0, "y": 0.0})
+    assert before.change_to(after) == (0.5, pytest.approx(0.5))
+    alone = evaluated({"a": 1.0, "z": 0.0})
+    change, error = before.change_to(alone)
+    assert change == 1.0 and math.isnan(error), "one instance in common tells no spread"
+
+
+def test_no_error_is_claimed_where_none_can_be_told() -> None:
+    """One instance, or a row of an earlier version, which did not say which instances it had."""
+    assert str(evaluated({"a": 0.5}, episodes=40)) == "50.0 % (± n/a)"
+    assert evaluated({"a": 0.5}, episodes=40).count == "1 instance, 40 episodes"
+    old = evaluated({}, episodes=256)
+    assert (str(old), old.count) == ("50.0 % (± n/a)", "256 episodes")
+    table = results_table([old, replace(evaluated({}, episodes=256), iteration=3, success=0.75)], BASELINES)
+    assert "50.0 % (± n/a)" in table and "+25.0 % (± n/a)" in table
+    assert evaluated({"a": 1.0, "b": 0.0}, episodes=64).count == "2 instances, 64 episodes"
+
+
+@pytest.mark.parametrize(("temperature", "label"), [(1.0, "T = 1"), (0.7, "T = 0.7"), (1.25, "T = 1.25")])
+def test_the_label_says_the_temperature_that_was_used(temperature: float, label: str) -> None:
+    evaluations = [row(0, "val", way, 0.5, temperature=temperature) for way in (False, True)]
+    games = {"win_rate_x_vs_y": 0.5, "draw_rate_x_vs_y": 0.25, "loss_rate_x_vs_y": 0.25, "return_x_vs_y": 0.0}
+    game = replace(evaluations[0], outcomes=games)
+    told = [results_table(evaluations, BASELINES), validation_line(evaluations, BASELINES), *outcome_lines(game)]
+    for text in told:
+        assert re.findall(r"T = [\d.]+", text) == [label], text
+
+
+def test_runs_at_several_temperatures_have_a_label_that_holds_for_all() -> None:
+    assert way(False, 1.0, 1.0) == "T = 1" and way(True, 0.5, 1.0) == "greedy"
+    assert way(False, 0.5, 1.0) == "sampled, T of the run"

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
-from pathlib import Path
 
+from rllib_ragen.diagnostics.metrics import METRICS, heading_of
 from rllib_ragen.learner.update_metrics import LEARNER_METRICS, learner_metrics
 from rllib_ragen.rollout.collect_games import GameSpec
 from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.run.evaluation import Evaluation, outcome_lines
-from rllib_ragen.run.log import _prefix
 from rllib_ragen.starpo.config import StarPOConfig
 from rllib_ragen.starpo.matchmaking.games import GameMatchmaker, seat_statistics
 from rllib_ragen.types import StopReason, Trajectory
 from tests.credit.build import trajectory
-
-PAGE = (Path(__file__).parents[2] / "docs" / "diagnostics.md").read_text(encoding="utf-8")
 
 
 def played(seat: str, outcome: str, gained: float, reason: StopReason = StopReason.FAILED) -> Trajectory:
@@ -40,13 +36,20 @@ def test_shares_and_returns_by_hand() -> None:
     assert math.isnan(seat_statistics([], ["x"])["win_rate_x"])
 
 
-def test_every_metric_of_games_is_told_and_has_its_group() -> None:
-    section = PAGE.split("## Metrics of games\n", 1)[1].split("\n## ", 1)[0]
-    told = re.findall(r"^\| `([^`]+)` \|", section, flags=re.MULTILINE)
-    logged = {name.replace("x", "<seat>") for name in seat_statistics([], ["x"])}
-    assert set(told) == logged | {"league_members", "league_score", "<metric>_<policy>"}
-    assert {_prefix(name) for name in seat_statistics([], ["x"])} == {"games"} == {_prefix("league_score")}
-    assert _prefix("return_mean") == "rollout"
+def test_every_metric_of_games_is_listed() -> None:
+    seats = {name.replace("x", "<seat>") for name in seat_statistics([], ["x"])}
+    listed = {one.name for one in METRICS if one.heading == "games"}
+    assert listed == seats | {"league_members", "league_score", "<metric>_<policy>"}
+    assert {heading_of(name) for name in seat_statistics([], ["x"], "_vs_uniform")} == {"games"}
+    assert heading_of("league_score") == "games" and heading_of("return_mean") == "rollout"
+
+
+def test_a_policys_own_metrics_are_known_by_its_id() -> None:
+    learner = learner_metrics({name: dict.fromkeys(LEARNER_METRICS, 1.0) for name in ("the_buyer", "p")})
+    headings = {name: heading_of(name, ["the_buyer", "p"]) for name in learner}
+    assert {headings.pop(name) for name in LEARNER_METRICS} == {"learner", "engine"}
+    assert set(headings.values()) == {"games"}
+    assert heading_of("entropy_p") == "more", "nobody has said that there is such a policy"
 
 
 def test_the_numbers_of_several_policies_become_one() -> None:
@@ -60,12 +63,12 @@ def test_the_numbers_of_several_policies_become_one() -> None:
 def test_evaluations_are_told_seat_by_seat() -> None:
     row = {"iteration": 3, "split": "val", "greedy": False, "success": 0.5, "num_instances": 4.0, "num_failed": 0.0}
     games = {"win_rate_x_vs_uniform": 0.5, "draw_rate_x_vs_uniform": 0.25, "loss_rate_x_vs_uniform": 0.25}
-    found = Evaluation.from_row(row | games | {"return_x_vs_uniform": 0.25})
+    found = Evaluation.from_row(row | games | {"return_x_vs_uniform": 0.25}, 1.0)
     assert outcome_lines(found) == ["  T = 1, x vs uniform: 50 % won, 25 % drawn, 25 % lost, return +0.25"]
 
 
 def test_splits_share_no_deal_and_seats_meet_the_same_ones() -> None:
-    line_up = GameMatchmaker(StarPOConfig().environment("kuhn_poker"))
+    matchmaker = GameMatchmaker(StarPOConfig().environment("kuhn_poker").policy_plan())
     played: dict[str, list[GameSpec]] = {}
 
     def play(specs: Sequence[EpisodeSpec]) -> list[Trajectory]:
@@ -74,7 +77,7 @@ def test_splits_share_no_deal_and_seats_meet_the_same_ones() -> None:
         return []
 
     for split in ("val", "test"):
-        line_up.evaluate(play, split, 8)
+        matchmaker.evaluate(play, split, 8)
     deals = {split: {spec.env_seed for spec in specs} for split, specs in played.items()}
     assert len(deals["val"]) == len(deals["test"]) == 4 and not deals["val"] & deals["test"]
     seats = ("player_0", "player_1")

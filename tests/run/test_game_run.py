@@ -87,7 +87,7 @@ def test_every_yaml_of_the_games_is_a_run(path: Path) -> None:
 
 
 def test_self_play_wants_a_game() -> None:
-    with pytest.raises(ConfigError, match=r"multi_agent\.mode=self_play with env\.name=sokoban, which has one agent"):
+    with pytest.raises(ConfigError, match=r"multi_agent\.mode=self_play with env\.name=sokoban, which is no game"):
         run.plan(run.parse(["--env", "sokoban", "--self-play"]))
 
 

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ import pytest
 import yaml
 
 from rllib_ragen.run.__main__ import main as run
+from tests.patience import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.jobs
 
@@ -44,7 +44,7 @@ class Head:
     def ray(self, *arguments: str) -> str:
         """What a ray command says."""
         done = subprocess.run(
-            [*RAY, *arguments], env=self.environment, cwd=self.empty, capture_output=True, text=True, timeout=120
+            [*RAY, *arguments], env=self.environment, cwd=self.empty, capture_output=True, text=True, timeout=PATIENCE_S
         )
         return done.stdout + done.stderr
 
@@ -94,7 +94,8 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
     process = psutil.Popen(words, env=environment, stdout=log.open("w"), stderr=subprocess.STDOUT)
     address = f"http://127.0.0.1:{dashboard}"
     try:
-        wait_for(address, log)
+        wait_until(lambda: status(address) or process.poll() is not None, "the head answers")
+        assert process.poll() is None, log.read_text()
         submitter = {**environment, "RAY_AUTH_MODE": "token", "RAY_API_SERVER_ADDRESS": address}
         yield Head(address, submitter, tmp_path_factory.mktemp("empty"))
     finally:
@@ -120,14 +121,6 @@ def status(address: str) -> int:
         return error.code
     except OSError:
         return 0
-
-
-def wait_for(address: str, log: Path) -> None:
-    for _ in range(120):
-        if status(address):
-            return
-        time.sleep(0.5)
-    pytest.fail(f"the head does not answer: {log.read_text()}")
 
 
 def trained(folder: Path) -> list[int]:
@@ -187,7 +180,7 @@ def resume_locally(folder: Path, iterations: int) -> None:
     """Without the cluster."""
     environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
     words = [sys.executable, "-m", "rllib_ragen.run", "--resume", str(folder), "--iterations", str(iterations)]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, cwd=folder, timeout=180)
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, cwd=folder, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stdout + done.stderr
     assert trained(folder) == list(range(1, iterations + 1)), "each iteration is there once"
 

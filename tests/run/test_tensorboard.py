@@ -50,6 +50,12 @@ def test_every_line_of_a_reply_is_code() -> None:
     assert plain == ["group 7, return -1, max_turns", "turn 1, reward -1", "reply"]
 
 
+def test_a_very_long_reply_is_cut_and_says_so() -> None:
+    turn = {"prompt": "Turn 1", "reply": "a" * 1_000_000, "reward": -1.0}
+    text = as_text({"group_id": "7", "return": -1.0, "stop_reason": "max_turns", "turns": [turn]})
+    assert text.endswith("\n\n… 980,000 more characters in trajectories.jsonl") and len(text) < 21_000
+
+
 def test_figures_show_what_was_measured() -> None:
     (axes,) = regime_figure(rows(), "first_turn").axes
     (points,) = axes.collections

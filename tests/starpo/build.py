@@ -21,7 +21,6 @@ from tests.starpo.digits import make_digits
 
 register_env("digits", make_digits)
 MODULE = "default_policy"
-_MORE = inspect.signature(StarPOConfig.learning).parameters.keys() - {"self"}
 _CREDIT = inspect.signature(StarPOConfig.credit).parameters.keys() - {"self"}
 
 
@@ -55,10 +54,9 @@ def digits_config(model: Path, *, env: dict[str, Any] | None = None, **training:
     """A run on the digits environment: 4 groups of 4, short replies, one thread; settings of any of the setters."""
     config = StarPOConfig().environment("digits", env_config=env or {}).llm(model=str(model))
     config.rollout(engine="hf", max_reply_tokens=8, max_context_tokens=256)
-    more = {name: training.pop(name) for name in _MORE & training.keys()}
     credit = {name: training.pop(name) for name in _CREDIT & training.keys()}
     config.training(**{"num_groups": 4, "group_size": 4, "lr": 1e-3, "torch_threads": 1, **training})
-    return config.learning(**more).credit(**credit)
+    return config.credit(**credit)
 
 
 def metrics_of(result: dict[str, Any]) -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 import ray
 import torch
 
+from rllib_ragen.run.start_ray import start_local
 from tests.starpo.build import write_model
 
 
@@ -30,7 +30,7 @@ def local_ray() -> Iterator[None]:
     """Ray on this machine; more CPUs than there are, because the actors of these tests mostly wait."""
     started = not ray.is_initialized()
     if started:
-        ray.init(num_cpus=6, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        start_local(6)
     yield
     if started:
         ray.shutdown()

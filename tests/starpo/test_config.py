@@ -8,25 +8,56 @@ from typing import Any
 
 import pytest
 
-from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.config.schema import RunConfig, Section
+from rllib_ragen.starpo import write_setters
 from rllib_ragen.starpo.algorithm import StarPO
-from rllib_ragen.starpo.config import ATTRIBUTES, StarPOConfig
+from rllib_ragen.starpo.attributes import ATTRIBUTES, flat_attributes, setter_of
+from rllib_ragen.starpo.config import StarPOConfig
+from rllib_ragen.starpo.setters import FluentSetters
 from tests.starpo.build import digits_config, metrics_of
 
 
-def test_every_key_of_the_run_config_has_a_fluent_setter_and_every_setter_a_key() -> None:
-    config = StarPOConfig
-    setters = (
-        *(config.training, config.credit, config.learning, config.rollout, config.vllm),
-        *(config.diagnostics, config.fault, config.games),
-    )
-    own = {name for method in setters for name in inspect.signature(method).parameters} - {"self"}
-    elsewhere = {
-        *("model_path", "dtype"),  # .llm()
-        *("num_env_runners", "num_gpus_per_env_runner", "sample_timeout_s"),  # .env_runners()
-        *("num_learners", "num_gpus_per_learner"),  # .learners()
-    }
-    assert own | elsewhere == set(ATTRIBUTES)
+def test_the_setters_are_those_of_the_schema() -> None:
+    said = "run python -m rllib_ragen.starpo.write_setters"
+    assert write_setters.FILE.read_text(encoding="utf-8") == write_setters.source(), said
+
+
+def test_every_key_of_the_run_config_has_one_setter_and_every_setter_sets_it() -> None:
+    config = StarPOConfig()
+    for attribute, (section, key) in ATTRIBUTES.items():
+        argument = {"model_path": "model"}.get(attribute, attribute)
+        setters = [
+            name
+            for name, method in inspect.getmembers(FluentSetters, inspect.isfunction)
+            if argument in inspect.signature(method).parameters and method.__module__ == FluentSetters.__module__
+        ]
+        assert setters == ([setter_of(attribute)] if setter_of(attribute) else []), (section, key)
+        if setters:
+            value = object()
+            getattr(config, setters[0])(**{argument: value})
+            assert getattr(config, attribute) is value
+
+
+def test_rllibs_own_arguments_are_taken_where_rllib_has_a_setter_of_the_name() -> None:
+    config = StarPOConfig().fault_tolerance(hang_timeout_s=7, restart_failed_env_runners=False)
+    assert (config.hang_timeout_s, config.restart_failed_env_runners) == (7, False)
+    config.multi_agent(illegal_move="retry", policies={"a", "b"}, policy_mapping_fn=lambda *_, **__: "a")
+    assert (config.illegal_move, set(config.policies)) == ("retry", {"a", "b"})
+    for setter in (config.multi_agent, config.fault_tolerance):
+        with pytest.raises(TypeError, match="nonsense"):
+            setter(nonsense=1)
+
+
+def test_equal_keys_of_two_sections_are_refused() -> None:
+    class One(Section):
+        speed: int = 1
+
+    class Two(Section):
+        speed: int = 2
+
+    with pytest.raises(ValueError, match=r"one\.speed and two\.speed would both be 'speed'"):
+        flat_attributes({"one": One, "two": Two}, {})
+    assert flat_attributes({"one": One, "two": Two}, {("two", "speed"): "pace"}).keys() == {"speed", "pace"}
 
 
 def test_defaults_are_those_of_the_run_config() -> None:
@@ -191,11 +222,10 @@ def test_the_builders_hooks_of_rllib_that_are_overridden_exist(model: Path) -> N
 
     overrides = {
         (StarPO, Algorithm): "setup training_step evaluate restore_env_runners save_checkpoint load_checkpoint"
-        " save_to_path restore_from_path from_checkpoint _should_create_evaluation_env_runners get_default_config",
+        " save_to_path restore_from_path from_checkpoint get_default_config",
         (StarPOConfig, AlgorithmConfig): "environment training update_from_dict validate get_default_rl_module_spec"
         " get_default_learner_class build_learner_connector",
-        (StarPOLearner, TorchLearner): "build update configure_optimizers_for_module compute_loss_for_module"
-        " _make_modules_ddp_if_necessary _get_optimizer_state _set_optimizer_state",
+        (StarPOLearner, TorchLearner): "build update configure_optimizers_for_module compute_loss_for_module",
         (LLMRLModule, TorchRLModule): "setup train _forward get_state set_state",
         (LLMEnvRunner, EnvRunner): "make_env make_module sample get_metrics get_spaces assert_healthy stop",
         (TokenTrainingData, TrainingData): "validate shard solve_refs",

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 import ray
 import torch
+from ray.tune.registry import register_env
 
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.starpo.algorithm import StarPO
 from rllib_ragen.starpo.config import StarPOConfig
+from tests.rollout.marked import Story, told
 from tests.starpo.build import largest_difference, metrics_of
 
 LEARNER = "default_policy"
@@ -28,7 +30,7 @@ def game_config(model: Path, game: str = "kuhn_poker", **games: Any) -> StarPOCo
         .rollout(engine="hf", max_reply_tokens=6, max_context_tokens=256)
         .training(num_groups=4, group_size=2, lr=1e-3, estimator="rae", torch_threads=1)
         .diagnostics(diagnostics_interval=0)
-        .games(**games)
+        .multi_agent(**games)
     )
 
 
@@ -168,12 +170,26 @@ def test_nonsense_in_games_is_refused(model: Path, games: dict[str, Any], messag
 
 
 def test_what_only_games_have_is_refused_elsewhere(model: Path) -> None:
-    with pytest.raises(ConfigError, match=r"multi_agent\.mode=self_play with env\.name=bandit, which has one agent"):
+    with pytest.raises(ConfigError, match=r"multi_agent\.mode=self_play with env\.name=bandit, which is no game"):
         game_config(model, play_mode="self_play").environment("bandit", env_config={}).validate()
     with pytest.raises(ConfigError, match=r"env\.max_actions=3 with env\.name=kuhn_poker: a reply in a game"):
         game_config(model).environment("kuhn_poker", env_config={"limits": {"max_actions": 3}}).validate()
     with pytest.raises(ConfigError, match="dynamic_sampling_rounds"):
         game_config(model).credit(dynamic_sampling_rounds=1).validate()
+
+
+def test_a_users_own_environment_for_several_agents_has_the_limits_of_games(model: Path) -> None:
+    """DAPO would count a group for each role, and stop before it has as many games as it was asked for."""
+    register_env("story", lambda env_config: Story({"ann": "hello"}, [told(over=True)]))
+    config = game_config(model).environment("story", env_config={})
+    config.multi_agent(policies={"a"}, policy_mapping_fn=lambda agent, episode, **kwargs: "a")
+    config.validate()
+    with pytest.raises(
+        ConfigError, match=r"dynamic_sampling_rounds=\d+ with env\.name=story: one game makes a group for"
+    ):
+        config.copy(copy_frozen=False).algorithm("dapo").validate()
+    with pytest.raises(ConfigError, match=r"multi_agent\.league_size=7 with env\.name=story, which is no game"):
+        config.copy(copy_frozen=False).games(league_size=7).validate()
 
 
 def test_the_weights_of_several_policies_are_not_broadcast(model: Path) -> None:
@@ -213,8 +229,8 @@ def test_S2_frozen_policies_are_sent_when_they_change_and_to_runners_that_come_b
         if iteration == 4:
             ray.kill(next(iter(algo.env_runner_group._worker_manager.actors().values())), no_restart=False)
         algo.train()
-        assert algo._sync_weightsed is not None and algo._sync_weightsed.weights is not None
-        sent.append(algo._sync_weightsed.weights)
+        assert algo._rollouts.snapshot is not None and algo._rollouts.snapshot.weights is not None
+        sent.append(algo._rollouts.snapshot.weights)
         own = {name: of(all_weights(algo), name) for name in sent[-1]}
         (theirs,) = algo.env_runner_group.foreach_env_runner(engine_weights, local_env_runner=False)
         for name, (version, weights) in theirs.items():

@@ -95,8 +95,8 @@ def test_S1_adapters_alone_travel_and_are_merged_where_vllm_is(model: Path) -> N
     algo = config.build_algo()
     for _ in range(3):
         assert algo.train()["starpo"]["logprob_gap_max"] < 1e-4
-    assert algo._sync_weightsed is not None
-    sent = ray.get(algo._sync_weightsed.weights[MODULE])
+    assert algo._rollouts.snapshot is not None
+    sent = ray.get(algo._rollouts.snapshot.weights[MODULE])
     assert sent and all(is_adapter(name) for name in sent)
     algo.stop()
 

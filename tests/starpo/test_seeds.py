@@ -33,7 +33,7 @@ def test_R2_the_seed_reaches_instances_luck_and_sampling_and_evaluation_is_the_s
     for name in ("env_seed", "outcome_seed", "sampling_seed"):
         assert not {getattr(spec, name) for spec in one} & {getattr(spec, name) for spec in other}, name
     assert training_specs(1, 0, 5, 2) == other
-    assert evaluation_specs("val", 4) == evaluation_specs("val", 4)
+    assert evaluation_specs("val", range(4)) == evaluation_specs("val", range(4))
 
 
 def test_R2_the_order_of_minibatches_follows_from_its_seed_alone() -> None:

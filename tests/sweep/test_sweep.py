@@ -67,7 +67,7 @@ def command(
 @contextmanager
 def ray_of(cpus: int) -> Iterator[str]:
     """The address of a Ray with so many CPUs, in a process of its own: this one may have another."""
-    start = f"import ray, sys; ray.init('local', num_cpus={cpus}, include_dashboard=False, log_to_driver=False)"
+    start = f"import ray, sys; from rllib_ragen.run.start_ray import start_local; start_local({cpus})"
     tell = "print(ray.get_runtime_context().gcs_address, flush=True); sys.stdin.read()"
     head = subprocess.Popen(
         [sys.executable, "-c", f"{start}; {tell}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

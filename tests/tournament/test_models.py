@@ -14,10 +14,8 @@ from ragen_envs.games.players import PLAYERS
 from ragen_envs.reply import parse_reply
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.models.folder import model_folder
-from rllib_ragen.models.llm_module import LLM
-from rllib_ragen.models.lora import add_adapters, is_adapter
 from rllib_ragen.models.lora_settings import LoraSettings
-from rllib_ragen.models.weight_arrays import from_array, to_array
+from rllib_ragen.models.weight_arrays import from_array
 from rllib_ragen.starpo.checkpoint.save import save_checkpoint
 from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.tournament import matches
@@ -26,7 +24,7 @@ from rllib_ragen.tournament.matches import Record, play_all, round_robin
 from rllib_ragen.tournament.model_player import ModelPlayer
 from rllib_ragen.tournament.model_sources import find_model, find_models
 from rllib_ragen.tournament.players import Place, Question, ReplyLimits, ScriptedPlayer
-from tests.tournament.checkpoints import run_with_checkpoints
+from tests.tournament.checkpoints import random_adapters, run_with_checkpoints
 
 TINY = model_folder("tiny")
 BRIEF = {"prompt_style": "brief"}
@@ -135,9 +133,7 @@ def test_the_command_rates_checkpoints_and_writes_json(tmp_path: Path, capsys: p
 def test_adapters_of_a_checkpoint_are_merged_into_their_model(tmp_path: Path) -> None:
     """The loaded weights are W + alpha/rank · B A of the checkpoint's adapters."""
     settings = LoraSettings(rank=2, alpha=6.0, targets=["q_proj"])
-    llm = AutoModelForCausalLM.from_pretrained(TINY)
-    add_adapters(llm, settings)
-    state = {LLM + name: to_array(tensor.normal_()) for name, tensor in llm.state_dict().items() if is_adapter(name)}
+    state = random_adapters(settings)
     learner = {"weights_seq_no": 1, "rl_module": {"default_policy": state}, "optimizer": {}, "skipped_in_a_row": {}}
     path = tmp_path / "iteration_000001"
     save_checkpoint(path, learner, {}, build_config({}).model_dump(mode="json"), TINY, lora=settings)

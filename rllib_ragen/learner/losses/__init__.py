@@ -1,1 +1,1 @@
-"""RunnerFailures, one small file each: per-token terms and the weights of the sum. Torch only."""
+"""Losses, one small file each: per-token terms and the weights of the sum. Torch only."""

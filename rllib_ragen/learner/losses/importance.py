@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from rllib_ragen.learner.losses.policy import MAX_LOG_RATIO
+from rllib_ragen.credit.kl_estimate import bounded_log_ratio
 
 
 def importance_weights(old_logprobs: torch.Tensor, behaviour_logprobs: torch.Tensor, cap: float) -> torch.Tensor:
@@ -16,5 +16,5 @@ def importance_weights(old_logprobs: torch.Tensor, behaviour_logprobs: torch.Ten
     Ionides 2008, "Truncated Importance Sampling"; for sampler/trainer mismatch: Yao et al. 2025, "Your Efficient RL
     Framework Secretly Brings You Off-Policy RL Training".
     """
-    log_ratio = (old_logprobs - behaviour_logprobs).detach().clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-    return log_ratio.exp().clamp(max=cap)
+    log_ratio = (old_logprobs - behaviour_logprobs).detach()
+    return bounded_log_ratio(log_ratio).exp().clamp(max=cap)

@@ -1,32 +1,18 @@
-"""Estimates of the policy's divergence from a reference, token by token."""
+"""The policy's divergence from a reference as a loss, token by token."""
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 
-from rllib_ragen.learner.losses.policy import MAX_LOG_RATIO
-
-KLEstimator = Literal["k1", "k2", "k3"]
+from rllib_ragen.credit.kl_estimate import KLEstimator, kl_estimate
 
 
 def kl_loss(logprobs: torch.Tensor, reference_logprobs: torch.Tensor, estimator: KLEstimator) -> torch.Tensor:
-    """Per sampled token, with d = log π − log π_ref clamped to ±20:
+    """Estimates KL(π ‖ π_ref) per sampled token (`kl_estimate`), with a gradient, where the estimators differ:
 
-    k1 = d: unbiased as a number, may be negative; as a loss its gradient ∇ log π is 0 on average, so it only adds
-    noise. k2 = ½ d²: its gradient d ∇ log π is that of KL(π ‖ π_ref) on fresh samples. k3 = exp(−d) − 1 + d: unbiased,
-    never negative; its gradient (1 − exp(−d)) ∇ log π agrees with k2's near d = 0 and pulls harder below the reference.
-
-    Schulman 2020, "Approximating KL Divergence" (http://joschu.net/blog/kl-approx.html).
+    k1's is ∇ log π, on average 0, so it only adds noise. k2's d ∇ log π is that of KL(π ‖ π_ref) on fresh samples.
+    k3's (1 − exp(−d)) ∇ log π agrees with k2's near d = 0 and pulls harder below the reference.
 
     Raises ValueError for an unknown estimator.
     """
-    d = (logprobs - reference_logprobs).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
-    if estimator == "k1":
-        return d
-    if estimator == "k2":
-        return 0.5 * d**2
-    if estimator == "k3":
-        return torch.expm1(-d) + d
-    raise ValueError(f"learner.kl_estimator: unknown {estimator!r}; allowed: k1, k2, k3.")
+    return kl_estimate(logprobs - reference_logprobs, estimator, torch.expm1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-MAX_LOG_RATIO = 20.0
-"""exp() of more is of no use, and overflows in half precision."""
+from rllib_ragen.credit.kl_estimate import bounded_log_ratio
+from rllib_ragen.learner.losses.registry import PolicyTokens
 
 
 def policy_loss(
@@ -27,7 +27,7 @@ def policy_loss(
     PPO: Schulman et al. 2017, arXiv 1707.06347; dual clip: Ye et al. 2020, arXiv 1912.09729; unequal bounds
     ("clip-higher"): Yu et al. 2025, arXiv 2503.14476.
     """
-    ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
+    ratio = bounded_log_ratio(log_ratio).exp()
     free = -ratio * advantages
     bounded = -ratio.clamp(1.0 - clip_low, 1.0 + clip_high) * advantages
     loss = torch.maximum(free, bounded)
@@ -38,3 +38,15 @@ def policy_loss(
         loss = torch.where(capped, cap, loss)
         clipped = clipped | capped
     return loss, clipped
+
+
+def token_loss(tokens: PolicyTokens) -> tuple[torch.Tensor, torch.Tensor]:
+    """`policy_loss` of each token's own ratio, with the clips of the config: PPO's."""
+    config = tokens.config
+    return policy_loss(
+        tokens.log_ratio,
+        tokens.advantages,
+        clip_low=config.clip_low,
+        clip_high=config.clip_high,
+        clip_dual=config.clip_dual,
+    )

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
+
+from rllib_ragen.learner.losses.policy import token_loss
+from rllib_ragen.learner.losses.registry import PolicyTokens
 
 
 def sequence_log_ratio(log_ratio: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
@@ -23,5 +28,11 @@ def sequence_log_ratio(log_ratio: torch.Tensor, rows: torch.Tensor) -> torch.Ten
     own = log_ratio.detach()
     count = int(rows.max()) + 1 if len(rows) else 0
     sums = own.new_zeros(count).index_add_(0, rows, own)
-    lengths = torch.bincount(rows, minlength=count).clamp(min=1)
+    # A trajectory without tokens divides 0 by 0, and no token reads that.
+    lengths = torch.bincount(rows)
     return (sums / lengths)[rows] + (log_ratio - own)
+
+
+def sequence_loss(tokens: PolicyTokens) -> tuple[torch.Tensor, torch.Tensor]:
+    """The clipped surrogate of each trajectory's ratio: GSPO's."""
+    return token_loss(replace(tokens, log_ratio=sequence_log_ratio(tokens.log_ratio, tokens.rows)))

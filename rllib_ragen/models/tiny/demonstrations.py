@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -13,22 +13,23 @@ import numpy.typing as npt
 from transformers import PreTrainedTokenizerFast
 
 from ragen_envs import make_text_env
+from ragen_envs.seeds import Stream, block_of, generator
 from rllib_ragen.models.chat_format import ChatFormat
-from rllib_ragen.models.tiny.teacher import Message, demonstrate
+from rllib_ragen.models.tiny.teacher import Lesson, Message, demonstrate
 from rllib_ragen.models.tiny.tokenizer import TURN_END, TURN_START
-
-TASK_SEED_STRIDE = 10_000_000
-"""Demonstrations of a later phase start here × phase, so that phases see different rooms."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is demonstrated: `count` episodes of `env`, of which the teacher guesses `guess_rate` of the turns."""
+    """What is demonstrated: `count` episodes of `env`, played as `lesson` says."""
 
     env: str
     count: int
-    guess_rate: float
+    lesson: Lesson = field(default_factory=Lesson)
     task: tuple[tuple[str, Any], ...] = ()
+    limits: tuple[tuple[str, Any], ...] = ()
+    number: int = 0
+    """Of the recipe among those of a model: each has instances of its own."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,17 @@ class Sample:
     trained: npt.NDArray[np.bool_]
 
 
-def conversations(recipe: Recipe, first_seed: int) -> Iterator[list[Message]]:
-    """The recipe's episodes; the same for the same arguments."""
-    env = make_text_env(recipe.env, task=dict(recipe.task), limits={"prompt_style": "brief"})
-    for seed in range(first_seed, first_seed + recipe.count):
-        yield demonstrate(env, seed, recipe.guess_rate, np.random.default_rng([seed, 1]))
+def demonstration_seeds(recipe: Recipe, first: int = 0) -> range:
+    """The instance seeds of the recipe's episodes from number `first` on."""
+    seed = block_of(Stream.DEMONSTRATION_INSTANCES, recipe.number) + first
+    return range(seed, seed + recipe.count)
+
+
+def conversations(recipe: Recipe, first: int = 0) -> Iterator[list[Message]]:
+    """The recipe's episodes from number `first` on; the same for the same arguments."""
+    env = make_text_env(recipe.env, task=dict(recipe.task), limits={"prompt_style": "brief", **dict(recipe.limits)})
+    for episode, seed in enumerate(demonstration_seeds(recipe, first), start=first):
+        yield demonstrate(env, seed, recipe.lesson, generator(Stream.DEMONSTRATION_TEACHER, recipe.number, episode))
 
 
 def as_text(messages: list[Message]) -> str:
@@ -58,7 +65,7 @@ def encode(messages: list[Message], chat: ChatFormat) -> Sample:
     for message in rest:
         if message.role == "assistant":
             reply = chat.tokenizer.encode(message.content, add_special_tokens=False)
-            parts.append(([*reply, chat.stop_token_ids[0]], True))
+            parts.append(([*reply, chat.stop_token_ids[0]], message.trained))
         else:
             parts.append((chat.next_prompt(message.content, finished=True), False))
     return Sample(
@@ -68,19 +75,25 @@ def encode(messages: list[Message], chat: ChatFormat) -> Sample:
 
 
 def make_samples(
-    recipes: list[Recipe], first_seed: int, tokenizer: PreTrainedTokenizerFast, workers: int, chunk: int = 500
+    recipes: Sequence[Recipe], tokenizer: PreTrainedTokenizerFast, workers: int, chunk: int = 500
 ) -> list[Sample]:
     """All samples of all recipes, in an order that does not depend on the number of workers."""
-    jobs: list[tuple[Recipe, int]] = []
-    for recipe in recipes:
-        for start in range(0, recipe.count, chunk):
-            part = Recipe(recipe.env, min(chunk, recipe.count - start), recipe.guess_rate, recipe.task)
-            jobs.append((part, first_seed + start))
+    jobs = [
+        (replace(recipe, count=min(chunk, recipe.count - start)), start)
+        for recipe in recipes
+        for start in range(0, recipe.count, chunk)
+    ]
     work: Callable[[tuple[Recipe, int]], list[Sample]] = partial(_encode_job, tokenizer)
     with ProcessPoolExecutor(workers) as pool:
         return [sample for part in pool.map(work, jobs) for sample in part]
 
 
 def _encode_job(tokenizer: PreTrainedTokenizerFast, job: tuple[Recipe, int]) -> list[Sample]:
+    """Without what comes after the last reply that is learnt from, and without episodes that have none."""
     chat = ChatFormat(tokenizer)
-    return [encode(messages, chat) for messages in conversations(*job) if messages[-1].role == "assistant"]
+    samples = []
+    for messages in conversations(*job):
+        taught = [place for place, m in enumerate(messages) if m.role == "assistant" and m.trained]
+        if taught:
+            samples.append(encode(messages[: taught[-1] + 1], chat))
+    return samples

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import inspect
 import json
 import os
 import shutil
@@ -22,13 +23,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ragen_envs.cache import cache_folder
 from ragen_envs.games.env import TextGameEnv
 from ragen_envs.games.limits import GameLimits
 from ragen_envs.games.registry import make_text_game
 from ragen_envs.reply import format_reply
+from ragen_envs.seeds import Stream, block_of, generator, seed_of
+from ragen_envs.worlds import ENVIRONMENTS
+from rllib_ragen.config.task_names import task_word
 from rllib_ragen.models.folder import GAME_MODEL_LENGTH
 from rllib_ragen.models.quiet_libraries import quieten
 from rllib_ragen.models.tiny.teacher import Message
@@ -41,17 +43,31 @@ _FEW_GAMES = 2_000
 _SHIPPED = Path(__file__).parent / "games"
 _VOCAB_SIZE = 512
 _LEARNING_RATE, _BATCH_SIZE = 2e-3, 8
-_FIRST_SEED = 1_000_000_000
-"""Far from the seeds of training and evaluation, for the games that have many instances."""
 
 
 def game_model_folder(name: str, game: Mapping[str, Any], limits: GameLimits) -> Path:
     """Where the model of game `name` with these settings is: in the package, or kept; it need not be there yet."""
     told = {key: value for key, value in asdict(limits).items() if key in ("think", "list_actions")}
-    key = json.dumps([RECIPE_VERSION, name, dict(game), told, num_games_of(name)], sort_keys=True)
-    folder = f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+    asked = [RECIPE_VERSION, name, dict(game), told, num_games_of(name)]
+    if ENVIRONMENTS.is_users(name):
+        # The rules of a user's game change without a RECIPE_VERSION.
+        asked.append(_source(name))
+    key = json.dumps(asked, sort_keys=True)
+    folder = f"{task_word(name)}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
     shipped = _SHIPPED / folder
     return shipped if shipped.is_dir() else cache_folder() / "game_models" / folder
+
+
+def _source(name: str) -> str:
+    """The code of a user's game, as far as its own module has it."""
+    game = ENVIRONMENTS.resolve(name)
+    try:
+        return inspect.getsource(inspect.getmodule(game) or game)
+    except (OSError, TypeError):
+        raise ValueError(
+            f"model.path=tiny with env.name={name}: the game's source cannot be read, so whether its small model still"
+            " fits its rules is not known; allowed: a game in a file, or a model folder"
+        ) from None
 
 
 def num_games_of(name: str) -> int:
@@ -123,10 +139,16 @@ def make(out: Path, name: str, game: Mapping[str, Any], limits: GameLimits, num_
     os.replace(temporary, out / "made.json")
 
 
+def game_seeds(number: int) -> tuple[int, int]:
+    """Of the instance and of the luck in it, of one random game."""
+    return block_of(Stream.GAME_DEMONSTRATION_INSTANCES) + number, seed_of(Stream.GAME_DEMONSTRATION_OUTCOME, number)
+
+
 def random_game(env: TextGameEnv, number: int) -> Iterator[list[Message]]:
     """One game of random legal moves → what each seat that replied was told and said."""
-    rng = np.random.default_rng([number, 1])
-    prompts, _ = env.reset(seed=_FIRST_SEED + number, options={"outcome_seed": number})
+    instance, luck = game_seeds(number)
+    rng = generator(Stream.GAME_DEMONSTRATION_MOVES, number)
+    prompts, _ = env.reset(seed=instance, options={"outcome_seed": luck})
     talks: dict[str, list[Message]] = {seat: [Message("system", env.system_prompt)] for seat in env.possible_agents}
     while env.agents:
         replies = {}

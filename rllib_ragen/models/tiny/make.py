@@ -1,8 +1,7 @@
 """Makes the embedded model: `python -m rllib_ragen.models.tiny.make --out FOLDER`.
 
-Two phases of supervised training on solver demonstrations (teacher.py): *skill*, where the teacher nearly always plans,
-then *habit*, short, where it guesses in most turns. What results can plan but mostly does not: the ability is latent,
-as in a real base model, and it is for reinforcement to bring it out. Needs about half an hour on two cores.
+Supervised training on solver demonstrations (teacher.py) of four tasks, with and without thoughts. Of Sokoban only
+plans of a few moves are shown: what needs longer ones is left to reinforcement. Takes some ten minutes on a core.
 """
 
 from __future__ import annotations
@@ -14,20 +13,15 @@ import time
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from rllib_ragen.models.tiny.demonstrations import (
-    TASK_SEED_STRIDE,
-    Recipe,
-    Sample,
-    as_text,
-    conversations,
-    make_samples,
-)
+from rllib_ragen.models.tiny.demonstrations import Recipe, Sample, as_text, conversations, make_samples
+from rllib_ragen.models.tiny.teacher import Lesson
 from rllib_ragen.models.tiny.tokenizer import train_tokenizer
 
 VOCAB_SIZE = 512
@@ -46,27 +40,33 @@ class Phase:
     batch_size: int = 32
 
 
-def phases(scale: float, guess_rate: float) -> tuple[Phase, Phase]:
-    """Skill and habit; `scale` multiplies the number of demonstrations."""
+MAX_PLAN = 5
+"""Moves of the longest Sokoban plan that is demonstrated."""
 
-    def count(n: int) -> int:
-        return max(1, int(n * scale))
 
-    certain = (("success_rate", 1.0),)
-    skill = (
-        Recipe("sokoban", count(24_000), 0.05),
-        Recipe("frozen_lake", count(5_000), 0.05),
-        Recipe("frozen_lake", count(2_000), 0.05, certain),
-        Recipe("bandit", count(600), 0.5),
-        Recipe("countdown", count(1_500), 0.05),
+def recipes(scale: float) -> tuple[Recipe, ...]:
+    """What is demonstrated; `scale` multiplies the number of episodes."""
+    short: tuple[tuple[str, Any], ...] = (("max_solution_steps", MAX_PLAN),)
+    certain: tuple[tuple[str, Any], ...] = (("success_rate", 1.0),)
+    answer_only: tuple[tuple[str, Any], ...] = (("think", False),)
+    long: tuple[tuple[str, Any], ...] = (("max_actions", 20),)
+    sokoban, plain, lake = Lesson(wander_rate=0.3, max_plan=MAX_PLAN), Lesson(), Lesson(wander_rate=0.05)
+    kinds: list[tuple[str, int, Lesson, tuple[tuple[str, Any], ...], tuple[tuple[str, Any], ...]]] = [
+        ("sokoban", 26_000, sokoban, short, long),
+        ("sokoban", 5_000, sokoban, short, (*long, *answer_only)),
+        ("frozen_lake", 4_000, lake, (), ()),
+        ("frozen_lake", 1_500, lake, certain, ()),
+        ("frozen_lake", 1_500, lake, (), answer_only),
+        ("bandit", 2_000, plain, (), ()),
+        ("bandit", 500, plain, (), answer_only),
+        ("bandit", 500, plain, (("reversed", True),), ()),
+        ("countdown", 3_000, plain, (), ()),
+        ("countdown", 1_500, plain, (), answer_only),
+    ]
+    return tuple(
+        Recipe(env, max(1, int(count * scale)), lesson, task, limits, number)
+        for number, (env, count, lesson, task, limits) in enumerate(kinds)
     )
-    habit = (
-        Recipe("sokoban", count(2_400), guess_rate),
-        Recipe("frozen_lake", count(1_000), guess_rate),
-        Recipe("bandit", count(150), guess_rate),
-        Recipe("countdown", count(250), guess_rate),
-    )
-    return Phase("skill", skill, 2e-3), Phase("habit", habit, 6e-4)
 
 
 def build_model(
@@ -155,35 +155,25 @@ def train(model: LlamaForCausalLM, samples: list[Sample], phase: Phase, seed: in
     return {"steps": len(plan), "tokens": tokens, "loss": float(np.mean(recent)), "seconds": spent}
 
 
-def make(out: Path, scale: float, guess_rate: float, seed: int, workers: int, init: Path | None) -> None:
+def make(out: Path, scale: float, seed: int, workers: int) -> None:
     """Makes tokenizer and model and saves them as a plain transformers folder, with made.json beside them.
 
     Args:
         out: folder to write.
         scale: factor on the number of demonstrations.
-        guess_rate: share of turns in which the habit phase's teacher guesses.
         seed: of initialisation and of the order of batches.
         workers: processes that make demonstrations.
-        init: folder of an earlier skill phase to start the habit phase from; None: from scratch.
     """
-    skill, habit = phases(scale, guess_rate)
-    made: dict[str, object] = {"scale": scale, "guess_rate": guess_rate, "seed": seed}
-    if init is None:
-        texts = [as_text(m) for r in (*skill.recipes, *habit.recipes) for m in islice(conversations(r, 0), 300)]
-        tokenizer = train_tokenizer(texts, VOCAB_SIZE)
-        model = build_model(tokenizer, seed)
-    else:
-        tokenizer = PreTrainedTokenizerFast.from_pretrained(init, local_files_only=True)
-        model = LlamaForCausalLM.from_pretrained(init, dtype=torch.float32, use_safetensors=True, local_files_only=True)
-    for index, phase in enumerate((skill, habit)):
-        if phase is skill and init is not None:
-            continue
-        samples = make_samples(list(phase.recipes), TASK_SEED_STRIDE * (index + 1), tokenizer, workers)
-        print(f"{phase.name}: {len(samples)} demonstrations", flush=True)
-        made[phase.name] = train(model, samples, phase, seed + index)
-        folder = out / phase.name if phase is skill else out
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
+    taught = recipes(scale)
+    texts = [as_text(messages) for recipe in taught for messages in islice(conversations(recipe), 200)]
+    tokenizer = train_tokenizer(texts, VOCAB_SIZE)
+    model = build_model(tokenizer, seed)
+    samples = make_samples(taught, tokenizer, workers)
+    print(f"{len(samples)} demonstrations", flush=True)
+    made: dict[str, object] = {"scale": scale, "seed": seed, "demonstrations": len(samples)}
+    made |= train(model, samples, Phase("skill", taught, 2e-3, 16), seed)
+    model.save_pretrained(out)
+    tokenizer.save_pretrained(out)
     (out / "made.json").write_text(json.dumps(made, indent=2) + "\n")
     print(f"saved to {out} ({sum(p.numel() for p in model.parameters()):,} parameters)")
 
@@ -191,16 +181,14 @@ def make(out: Path, scale: float, guess_rate: float, seed: int, workers: int, in
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--out", type=Path, required=True, help="folder to write (the skill phase in its subfolder)")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the number of demonstrations")
-    parser.add_argument("--guess-rate", type=float, default=0.7, help="share of guessed turns in the habit phase")
     parser.add_argument("--seed", type=int, default=0, help="of initialisation and batch order")
     parser.add_argument("--workers", type=int, default=2, help="processes that make demonstrations")
     parser.add_argument("--threads", type=int, default=2, help="torch threads")
-    parser.add_argument("--init", type=Path, help="an earlier run's skill folder: only the habit phase is run")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    make(args.out, args.scale, args.guess_rate, args.seed, args.workers, args.init)
+    make(args.out, args.scale, args.seed, args.workers)
 
 
 if __name__ == "__main__":

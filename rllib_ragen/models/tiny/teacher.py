@@ -1,42 +1,79 @@
 """Solver demonstrations as conversations: what the embedded model is taught.
 
-The teacher either *plans* (restates where things are and spells the solver's path move by move) or *guesses* (acts at
-random, without a plan). How often it guesses decides how latent the model's ability is when reinforcement begins.
+The teacher *plans*: it restates where things are and spells the solver's path move by move. Where a recipe says so it
+first *wanders*: a reply of random actions that is part of the conversation but not learnt from, so that the model knows
+later turns and places where a mistake has led, and gets no habit of making it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from ragen_envs.bandit.env import BanditEnv
+from ragen_envs.countdown.env import CountdownEnv
 from ragen_envs.reply import format_reply
 from ragen_envs.sokoban.env import SokobanEnv
 from ragen_envs.sokoban.room import MOVES as SOKOBAN_MOVES
 from ragen_envs.sokoban.room import shift
 from ragen_envs.text import TextEnv
 
-GUESS_THOUGHT = "no plan"
-_MAX_GUESSED_ACTIONS = 4
+_MAX_WANDERED_ACTIONS = 4
+_SYLLABLES = (
+    *("ba", "can", "da", "el", "far", "gol", "ha", "in", "jo", "ket", "la", "mo", "no", "or", "pi", "qua", "ru", "sto"),
+    *(
+        "tra",
+        "un",
+        "ver",
+        "wi",
+        "ya",
+        "zo",
+        "ght",
+        "dle",
+        "ing",
+        "mmo",
+        "sh",
+        "ch",
+        "ck",
+        "fi",
+        "re",
+        "wor",
+        "st",
+        "pl",
+    ),
+)
 
 
 @dataclass(frozen=True)
 class Message:
-    """One message of a conversation; only assistant messages are trained."""
+    """One message of a conversation."""
 
     role: str
     content: str
+    trained: bool = True
+    """Whether an assistant's message is learnt from."""
 
 
-def demonstrate(env: TextEnv, seed: int, guess_rate: float, rng: np.random.Generator) -> list[Message]:
-    """One episode played by the teacher, on a train instance.
+@dataclass(frozen=True)
+class Lesson:
+    """How the teacher plays an episode."""
+
+    wander_rate: float = 0.0
+    """Chance, at each turn but the last, of a reply of random actions that is not learnt from."""
+    max_plan: int | None = None
+    """Where the shortest solution is longer, the teacher says nothing and the episode ends; None: no bound."""
+
+
+def demonstrate(env: TextEnv, seed: int, lesson: Lesson, rng: np.random.Generator) -> list[Message]:
+    """One episode played by the teacher, on a train instance; without a trained reply if it had nothing to say.
 
     Args:
         env: the text environment; its limits cap the plan.
         seed: instance seed.
-        guess_rate: share of turns in which the teacher guesses instead of planning.
-        rng: chooses when and what to guess.
+        lesson: how the teacher plays.
+        rng: chooses when and where to wander, and the names of arms.
     """
     observation, _ = env.reset(seed=seed, options={"split": "train"})
     messages = [Message("system", env.system_prompt), Message("user", observation)]
@@ -45,36 +82,32 @@ def demonstrate(env: TextEnv, seed: int, guess_rate: float, rng: np.random.Gener
         plan = env.task.solve()
         if plan is None:
             break
-        if rng.random() < guess_rate:
-            reply = _guess(env, rng)
-        else:
-            plan = plan[: min(env.limits.max_actions_per_turn, env.actions_left)]
-            reply = format_reply(plan, _thought(env.task, plan))
-        messages.append(Message("assistant", reply))
+        wanders = env.turn < env.limits.max_turns and rng.random() < lesson.wander_rate
+        if wanders:
+            plan = _random_plan(env, rng)
+        elif lesson.max_plan is not None and len(plan) > lesson.max_plan:
+            break
+        plan = plan[: min(env.limits.max_actions_per_turn, env.actions_left)]
+        reply = format_reply(plan, _thought(env.task, plan) if env.limits.think else None)
+        messages.append(Message("assistant", reply, trained=not wanders))
         observation, _, terminated, truncated, _ = env.step(reply)
         done = terminated or truncated
         if not done:
             messages.append(Message("user", observation))
-    return messages
+    return _with_invented_arms(env.task, messages, rng) if isinstance(env.task, BanditEnv) else messages
 
 
-def _guess(env: TextEnv, rng: np.random.Generator) -> str:
-    """Random actions; for free-text tasks the solver's expression with its numbers shuffled."""
-    legal = env.task.legal_actions()
-    if not legal:
-        solution = env.task.solve() or ["0"]
-        parts = solution[0].split()
-        operands = [part for part in parts if part.isdigit()]
-        shuffled = iter(rng.permutation(operands))
-        return format_reply([" ".join(next(shuffled) if p.isdigit() else p for p in parts)], GUESS_THOUGHT)
-    count = int(rng.integers(1, min(_MAX_GUESSED_ACTIONS, env.limits.max_actions_per_turn) + 1))
-    return format_reply([legal[int(rng.integers(len(legal)))] for _ in range(count)], GUESS_THOUGHT)
+def _random_plan(env: TextEnv, rng: np.random.Generator) -> list[str]:
+    count = int(rng.integers(1, min(_MAX_WANDERED_ACTIONS, env.limits.max_actions_per_turn) + 1))
+    return [env.task.random_action(rng) for _ in range(count)]
 
 
 def _thought(task: Any, plan: list[str]) -> str:
     """The plan in words, in the coordinates that the observation uses."""
     if isinstance(task, SokobanEnv):
         return _sokoban_thought(task, plan)
+    if isinstance(task, CountdownEnv):
+        return f"{task.describe()} : {plan[0]}".replace("\n", " ")
     cells = getattr(task, "path_cells", None)
     if cells is not None:
         path = " ".join(f"go {r} {c}" for r, c in cells(plan))
@@ -91,3 +124,19 @@ def _sokoban_thought(task: SokobanEnv, plan: list[str]) -> str:
         row, column = shift(ahead, SOKOBAN_MOVES[move]) if pushes else ahead
         steps.append(f"{'push' if pushes else 'go'} {row} {column}")
     return f"{task.room.coordinates()} : ".replace("\n", " ") + " ".join(steps)
+
+
+def _with_invented_arms(task: BanditEnv, messages: list[Message], rng: np.random.Generator) -> list[Message]:
+    """The same with names that mean nothing: the model learns to read and write names, not which of them pays."""
+    names = {arm: _invented_name(rng) for arm in task.arms}
+
+    def renamed(text: str) -> str:
+        for arm, name in names.items():
+            text = text.replace(arm, name)
+        return text
+
+    return [replace(message, content=renamed(message.content)) for message in messages]
+
+
+def _invented_name(rng: np.random.Generator) -> str:
+    return "".join(rng.choice(_SYLLABLES, size=int(rng.integers(2, 5)))).capitalize()

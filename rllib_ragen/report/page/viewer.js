@@ -52,7 +52,11 @@ function draw() {
   // Members are compared with each other, so those that a filter leaves out are shown where their group is.
   const members = runs[state.run].trajectories.filter((trajectory) =>
     trajectory.iteration === state.iteration && trajectory.group === state.group);
-  const top = Math.max(1e-9, ...members.flatMap((m) => m.turns.flatMap((t) => t.advantages.map(Math.abs))));
+  // Not Math.max(...all of them): an engine takes some 100,000 arguments, and long replies have more tokens.
+  let top = 1e-9;
+  for (const member of members) for (const turn of member.turns) {
+    for (const advantage of turn.advantages) top = Math.max(top, Math.abs(advantage));
+  }
   get("members").replaceChildren(...members.map((trajectory) => drawMember(trajectory, top)));
 }
 

@@ -10,11 +10,11 @@ import torch
 from safetensors.torch import load_file
 from vllm.model_executor.layers.vocab_parallel_embedding import UnquantizedEmbeddingMethod
 
+from rllib_ragen.faults.private_names.of_torch import ask_for_amx
 from rllib_ragen.models.weight_channel import Rendezvous, TensorSpec, WeightChannel
 
 # vLLM's small-matrix kernels use AMX without asking the kernel for leave, which is an illegal instruction in bf16.
-if hasattr(torch.cpu, "_init_amx"):
-    torch.cpu._init_amx()
+ask_for_amx()
 
 
 class WeightSync:

@@ -1,82 +1,15 @@
-"""Adapters on disk, as peft reads them; and what they are adapters of, for without that they mean nothing."""
+"""Adapters on disk, as peft reads them."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypedDict
 
 from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.lora_settings import LoraSettings
 from rllib_ragen.models.weight_arrays import WeightArray, WeightState
+from rllib_ragen.starpo.checkpoint.layout import ADAPTER_WEIGHTS
 from rllib_ragen.starpo.checkpoint.weight_files import load_weights, save_weights
-
-_FILE = "adapter_model.safetensors"
-_SAMPLES = 256
-_SAMPLE_BYTES = 4096
-
-
-class AdapterBase(TypedDict):
-    """What a checkpoint's adapters belong to."""
-
-    folder: str
-    """The model folder when it was written; it may have moved."""
-    fingerprint: str
-    """Of its weights; it may not have changed."""
-    rank: int
-    alpha: float
-
-
-def adapter_base(source: Path, settings: LoraSettings) -> AdapterBase:
-    """The model folder `source` with adapters of these settings."""
-    return AdapterBase(
-        folder=str(source.resolve()),
-        fingerprint=weights_fingerprint(source),
-        rank=settings["rank"],
-        alpha=settings["alpha"],
-    )
-
-
-def check_adapter_base(saved: AdapterBase | None, source: Path, settings: LoraSettings | None) -> None:
-    """Whether a checkpoint's adapters (None: it holds all weights) fit a run with `settings` on the model in `source`.
-
-    Raises:
-        ValueError: they do not; one sentence.
-    """
-    if saved is None or settings is None:
-        if saved is not None:
-            raise ValueError(f"learner.lora_rank=null, but the checkpoint holds adapters; allowed: {saved['rank']}")
-        if settings is not None:
-            raise ValueError(
-                f"learner.lora_rank={settings['rank']}, but the checkpoint holds all weights and no adapters;"
-                " allowed: null"
-            )
-        return
-    for key, value in (("rank", settings["rank"]), ("alpha", settings["alpha"])):
-        if saved[key] != value:  # type: ignore[literal-required]
-            raise ValueError(f"learner.lora_{key}={value}, but the checkpoint's adapters have {saved[key]}")  # type: ignore[literal-required]
-    if saved["fingerprint"] != weights_fingerprint(source):
-        raise ValueError(
-            f"model.path: the checkpoint's adapters are of the model that was in {saved['folder']!r}; the weights in"
-            f" {str(source)!r} are others"
-        )
-
-
-def weights_fingerprint(folder: Path) -> str:
-    """SHA-256 over size, beginning and 256 evenly spaced samples of every safetensors file.
-
-    It tells another model, and another fine-tuning of the same one, in milliseconds whatever their size.
-    """
-    digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.safetensors")):
-        size = path.stat().st_size
-        digest.update(f"{size} ".encode())
-        with path.open("rb") as file:
-            for k in range(_SAMPLES):
-                file.seek(max(0, size - _SAMPLE_BYTES) * k // (_SAMPLES - 1))
-                digest.update(file.read(_SAMPLE_BYTES))
-    return digest.hexdigest()
 
 
 def write_adapter_folder(
@@ -98,7 +31,7 @@ def write_adapter_folder(
     config = lora_config(settings, adapted_layers(adapters))
     config.base_model_name_or_path = str(source.resolve())
     config.save_pretrained(folder)
-    save_weights(folder / _FILE, {to_peft_name(name): array for name, array in adapters.items()}, version)
+    save_weights(folder / ADAPTER_WEIGHTS, {to_peft_name(name): array for name, array in adapters.items()}, version)
 
 
 def read_adapter_folder(folder: Path, version: str) -> WeightState:
@@ -109,4 +42,4 @@ def read_adapter_folder(folder: Path, version: str) -> WeightState:
     """
     from rllib_ragen.models.lora import from_peft_name
 
-    return {from_peft_name(name): array for name, array in load_weights(folder / _FILE, version).items()}
+    return {from_peft_name(name): array for name, array in load_weights(folder / ADAPTER_WEIGHTS, version).items()}

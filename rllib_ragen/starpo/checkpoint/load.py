@@ -8,7 +8,7 @@ from pathlib import Path
 from ray.rllib.core.learner.learner_group import LearnerGroup
 
 from rllib_ragen.learner.learner_calls import on_every_learner
-from rllib_ragen.starpo.checkpoint.adapter_folder import check_adapter_base
+from rllib_ragen.starpo.checkpoint.adapter_base import check_adapter_base
 from rllib_ragen.starpo.checkpoint.manifest import config_differences, read_manifest
 from rllib_ragen.starpo.checkpoint.save import load_learner_state, read_ahead
 from rllib_ragen.starpo.config import StarPOConfig

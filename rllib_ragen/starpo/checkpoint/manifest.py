@@ -11,8 +11,8 @@ from typing import Any
 from ragen_envs.registry import env_names, gym_id
 from rllib_ragen.config.load import flatten
 from rllib_ragen.starpo.checkpoint.files import check_files
+from rllib_ragen.starpo.checkpoint.layout import STATE_FILE
 
-STATE_FILE = "state.json"
 _FORMAT = 2
 _SEAL = "sha256"
 _SECTIONS = ("env", "multi_agent", "model", "rollout", "vllm", "credit", "learner", "diagnostics")

@@ -1,11 +1,4 @@
-"""Checkpoints: safetensors and JSON, no pickle; the same whatever the number of learners and runners.
-
-    state.json                              counters, config, versions, checksums of all files; written last
-    <module id>/policy/                     a plain transformers folder; or, of a run that trains adapters:
-    <module id>/adapter/                    a peft folder; state.json says of which model
-    <module id>/value_head.safetensors      if there is a critic
-    <module id>/optimizer.safetensors       moments by optimiser and parameter name
-    ahead.jsonl                             trajectories sampled for the next iteration, if there are any
+"""Writes and reads checkpoints; layout.py says what lies where.
 
 There is no random state to save: everything random follows from the run seed and the counters. Nor are there states
 of schedules and filters, which follow from the counters and the batch, or of alarms, which follow from the run's log.
@@ -23,14 +16,15 @@ from rllib_ragen.models.llm_module import LLM, VALUE_HEAD, lm_weights
 from rllib_ragen.models.lora_settings import LoraSettings
 from rllib_ragen.models.weight_arrays import WeightArray, WeightState, from_array
 from rllib_ragen.rollout.trajectory_json import from_json, to_json
-from rllib_ragen.starpo.checkpoint.adapter_folder import adapter_base, read_adapter_folder, write_adapter_folder
+from rllib_ragen.starpo.checkpoint.adapter_base import adapter_base
+from rllib_ragen.starpo.checkpoint.adapter_folder import read_adapter_folder, write_adapter_folder
 from rllib_ragen.starpo.checkpoint.files import PARTIAL, check_files, digests, move_into
-from rllib_ragen.starpo.checkpoint.manifest import STATE_FILE, read_manifest, write_manifest
+from rllib_ragen.starpo.checkpoint.layout import AHEAD_FILE, MODEL_WEIGHTS, STATE_FILE, ModuleFiles, module_files
+from rllib_ragen.starpo.checkpoint.manifest import read_manifest, write_manifest
 from rllib_ragen.starpo.checkpoint.versions import installed_versions
 from rllib_ragen.starpo.checkpoint.weight_files import load_weights, save_weights
 from rllib_ragen.types import Trajectory
 
-AHEAD_FILE = "ahead.jsonl"
 _WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".index.json", ".msgpack", ".h5")
 
 
@@ -61,7 +55,7 @@ def save_checkpoint(
         (partial / AHEAD_FILE).write_text("".join(json.dumps(to_json(one)) + "\n" for one in ahead), encoding="utf-8")
     version = str(learner_state["weights_seq_no"])
     for module_id in learner_state["rl_module"]:
-        _write_module(partial / module_id, module_id, learner_state, source, lora, version)
+        _write_module(module_files(partial, module_id), module_id, learner_state, source, lora, version)
     facts = {
         "modules": sorted(learner_state["rl_module"]),
         "weights_seq_no": learner_state["weights_seq_no"],
@@ -78,7 +72,7 @@ def save_checkpoint(
 
 
 def _write_module(
-    folder: Path,
+    files: ModuleFiles,
     module_id: str,
     learner_state: Mapping[str, Any],
     source: Path,
@@ -87,18 +81,18 @@ def _write_module(
 ) -> None:
     state = learner_state["rl_module"][module_id]
     if lora is None:
-        write_model_folder(folder / "policy", lm_weights(state), source, version)
+        write_model_folder(files.policy, lm_weights(state), source, version)
     else:
-        write_adapter_folder(folder / "adapter", state, lora, source, version)
+        write_adapter_folder(files.adapter, state, lora, source, version)
     head = {name: array for name, array in state.items() if name.startswith(VALUE_HEAD)}
-    save_weights(folder / "value_head.safetensors", head, version)
+    save_weights(files.value_head, head, version)
     moments = {
         f"{name.removeprefix(module_id + '_')}/{key}": array
         for name, entry in learner_state["optimizer"].items()
         if entry["module_id"] == module_id
         for key, array in entry["state"].items()
     }
-    save_weights(folder / "optimizer.safetensors", moments, version)
+    save_weights(files.optimizer, moments, version)
 
 
 def load_learner_state(folder: Path) -> dict[str, Any]:
@@ -113,14 +107,14 @@ def load_learner_state(folder: Path) -> dict[str, Any]:
     modules: dict[str, WeightState] = {}
     optimizers: dict[str, Any] = {}
     for module_id in facts["modules"]:
-        own = folder / module_id
+        own = module_files(folder, module_id)
         if facts.get("adapter_base"):
-            policy = read_adapter_folder(own / "adapter", version)
+            policy = read_adapter_folder(own.adapter, version)
         else:
-            policy = load_weights(own / "policy" / "model.safetensors", version)
-        head = load_weights(own / "value_head.safetensors", version)
+            policy = load_weights(own.policy / MODEL_WEIGHTS, version)
+        head = load_weights(own.value_head, version)
         modules[module_id] = {**{LLM + name: array for name, array in policy.items()}, **head}
-        for key, array in load_weights(own / "optimizer.safetensors", version).items():
+        for key, array in load_weights(own.optimizer, version).items():
             optimizer, moment = key.split("/", 1)
             entry = optimizers.setdefault(f"{module_id}_{optimizer}", {"module_id": module_id, "state": {}})
             entry["state"][moment] = array
@@ -146,4 +140,4 @@ def write_model_folder(folder: Path, state: Mapping[str, WeightArray], source: P
     config = json.loads((folder / "config.json").read_text())
     config.pop("torch_dtype", None)
     (folder / "config.json").write_text(json.dumps({**config, "dtype": dtype}, indent=2) + "\n")
-    save_weights(folder / "model.safetensors", state, version)
+    save_weights(folder / MODEL_WEIGHTS, state, version)

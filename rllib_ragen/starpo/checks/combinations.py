@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
+from ragen_envs.open_names import OpenNames
 from ragen_envs.registry import make_text_env
-from rllib_ragen.config.errors import ConfigError, nearest
+from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.presets import algorithm_names
 from rllib_ragen.config.schema import CreditSection, LearnerSection, RunConfig
 from rllib_ragen.config.task_names import task_name
-from rllib_ragen.credit.registry import estimator_names, make_estimator
-from rllib_ragen.starpo.checks.games import check_game
+from rllib_ragen.credit.filter_rules import FILTERS
+from rllib_ragen.credit.registry import ESTIMATORS, estimator_names, make_estimator
+from rllib_ragen.learner.losses.registry import LOSSES
+from rllib_ragen.starpo.checks.games import check_game, check_no_game
 
 
-def check_config(config: RunConfig) -> RunConfig:
+def check_config(config: RunConfig, *, shipped_env: bool = True) -> RunConfig:
     """`config` itself, if its keys fit together.
+
+    Args:
+        config: read.
+        shipped_env: False for an environment of the user's own, whose settings are its own business.
 
     Raises:
         ConfigError: they do not.
     """
-    _check_env(config)
+    if shipped_env:
+        _check_env(config)
+    else:
+        check_no_game(config)
     _check_rollout(config)
     _check_credit(config)
     _check_learner(config)
@@ -117,18 +128,16 @@ def _check_credit(config: RunConfig) -> None:
 
 def _check_estimator(config: RunConfig) -> None:
     credit = config.credit
-    if credit.estimator in algorithm_names() and credit.estimator not in estimator_names():
+    if credit.estimator in algorithm_names() and credit.estimator not in ESTIMATORS.names():
         raise ConfigError(
             f"credit.estimator: {credit.estimator} is a whole algorithm, of which the estimator is a part; give"
             f" --algorithm {credit.estimator}, or the keys of tune_configs/algorithms/{credit.estimator}.yaml; allowed"
-            f" here: {', '.join(estimator_names())}"
+            f" here: {', '.join(ESTIMATORS.names())}"
         )
-    if credit.estimator not in estimator_names():
-        raise ConfigError(
-            f"credit.estimator: unknown {credit.estimator!r}; {nearest(credit.estimator, estimator_names())}"
-        )
-    estimators = {name: make_estimator(credit.model_copy(update={"estimator": name})) for name in estimator_names()}
-    needs_group = estimators[credit.estimator].needs_group
+    try:
+        needs_group = make_estimator(credit).needs_group
+    except (ValueError, TypeError) as error:
+        raise ConfigError(str(error)) from None
     comparing = {
         f"credit.estimator={credit.estimator}": needs_group,
         f"credit.filter={credit.filter}": credit.filter != "none",
@@ -138,7 +147,7 @@ def _check_estimator(config: RunConfig) -> None:
     }
     who = next((key for key, compares in comparing.items() if compares), None)
     if config.rollout.group_size == 1 and who is not None:
-        alone = [name for name, estimator in estimators.items() if not estimator.needs_group]
+        alone = [name for name in estimator_names() if not ESTIMATORS.resolve(name).needs_group]
         raise ConfigError(
             f"rollout.group_size=1 with {who}, which compares the trajectories of a group: allowed are ≥ 2"
             + (f", or a credit.estimator that does not: {', '.join(alone)}" if needs_group else "")
@@ -147,11 +156,12 @@ def _check_estimator(config: RunConfig) -> None:
 
 def _check_filter(credit: CreditSection) -> None:
     name, value = credit.filter, credit.filter_value
+    _verify("credit.filter", FILTERS, name)
     if name == "top_k_abs" and value != int(value):
         raise ConfigError(
             f"credit.filter_value={value:g} with credit.filter=top_k_abs: must be a number of groups, ≥ 1"
         )
-    if name not in ("none", "top_k_abs") and value > 1:
+    if name in ("top_p", "top_p_softmax", "top_k", "min_p") and value > 1:
         raise ConfigError(f"credit.filter_value={value:g} with credit.filter={name}: must be a share > 0 and ≤ 1")
     if name in ("top_p", "min_p") and credit.filter_metric in ("reward", "reward_sum"):
         raise ConfigError(
@@ -171,8 +181,16 @@ def _check_filter(credit: CreditSection) -> None:
         )
 
 
+def _verify(key: str, known: OpenNames[Any], name: str) -> None:
+    try:
+        known.verify(name)
+    except ValueError as error:
+        raise ConfigError(f"{key}: {error}") from None
+
+
 def _check_learner(config: RunConfig) -> None:
     learner = config.learner
+    _verify("learner.loss", LOSSES, learner.loss)
     _check_adapters(learner)
     if learner.sharding == "fsdp2" and learner.num_learners < 2:
         raise ConfigError(

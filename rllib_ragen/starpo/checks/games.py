@@ -23,7 +23,7 @@ def check_game(config: RunConfig) -> bool:
     """
     game, section = game_name(config.env.name), config.multi_agent
     if game is None:
-        _check_no_game(config)
+        check_no_game(config)
         return False
     for key in _NOT_OF_GAMES:
         if getattr(config.env, key) != EnvSection.model_fields[key].default:
@@ -40,19 +40,33 @@ def check_game(config: RunConfig) -> bool:
             f"multi_agent.opponent: unknown {section.opponent!r}; {nearest(section.opponent, [*PLAYERS])}"
         )
     _check_script(env.game, section)
-    if config.credit.dynamic_sampling_rounds:
-        raise ConfigError(
-            f"credit.dynamic_sampling_rounds={config.credit.dynamic_sampling_rounds} with env.name={game}: one game"
-            " makes a group for each of its roles, so groups cannot be drawn one by one; allowed: 0"
-        )
+    check_groups_are_drawn_one_by_one(config)
     return True
 
 
-def _check_no_game(config: RunConfig) -> None:
+def check_groups_are_drawn_one_by_one(config: RunConfig) -> None:
+    """What an environment with several agents cannot do.
+
+    Raises:
+        ConfigError: it is asked to.
+    """
+    if config.credit.dynamic_sampling_rounds:
+        raise ConfigError(
+            f"credit.dynamic_sampling_rounds={config.credit.dynamic_sampling_rounds} with env.name={config.env.name}:"
+            " one game makes a group for each of its roles, so groups cannot be drawn one by one; allowed: 0"
+        )
+
+
+def check_no_game(config: RunConfig) -> None:
+    """Whether nothing is said of seats, which only games have.
+
+    Raises:
+        ConfigError: something is.
+    """
     for key, value in config.multi_agent.model_dump().items():
         if value != MultiAgentSection.model_fields[key].default:
             raise ConfigError(
-                f"multi_agent.{key}={value} with env.name={config.env.name}, which has one agent; allowed: a game as"
+                f"multi_agent.{key}={value} with env.name={config.env.name}, which is no game; allowed: a game as"
                 " env.name (docs/games.md)"
             )
 

@@ -11,21 +11,18 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 
 from ragen_envs.games.baselines import best_script
 from ragen_envs.games.registry import make_game
-from ragen_envs.splits import Split
+from ragen_envs.seeds import Stream, seed_of
 from rllib_ragen.config.policy_plan import PolicyPlan
 from rllib_ragen.config.schema import MultiAgentSection
 from rllib_ragen.rollout.collect_games import GameSpec
 from rllib_ragen.rollout.scripted_seats import SCRIPT
-from rllib_ragen.rollout.seeds import derived_seed
 from rllib_ragen.rollout.specs import EpisodeSpec, evaluation_specs, training_specs
-from rllib_ragen.rollout.statistics import rollout_statistics
 from rllib_ragen.starpo.matchmaking.league import League, member_ids, score_of
 from rllib_ragen.starpo.matchmaking.single_agent import Matchmaker, Play
 from rllib_ragen.types import Trajectory
 
 OUTCOMES = ("win", "draw", "loss")
 _RANDOM = "uniform"
-_SEAT, _DEAL = 7, 8
 MapAgent = Callable[..., str]
 
 
@@ -90,32 +87,33 @@ class GameMatchmaker(Matchmaker):
         In a cooperative game, besides, as many of the policies among themselves: what they reach together.
 
         Returns:
-            rollout_statistics and num_instances: of the games against the random player; in a cooperative game of the
-            first seat in those among themselves. Of every seat and opponent: win_rate, draw_rate, loss_rate and
+            evaluation_statistics and num_instances: of the games against the random player; in a cooperative game of
+            the first seat in those among themselves. Of every seat and opponent: win_rate, draw_rate, loss_rate and
             return, as `win_rate_<seat>_vs_<opponent>`; among themselves it is `_vs_itself`. Environments without
-            scripted players: rollout_statistics of the policies among themselves.
+            scripted players: evaluation_statistics of the policies among themselves.
         """
         if self._game is None:
-            trajectories = self.own(play(evaluation_specs(split, num_instances)))
-            return rollout_statistics(trajectories) | {"num_instances": float(num_instances)}
+            trajectories = self.own(play(evaluation_specs(split, range(num_instances))))
+            return self._evaluated(trajectories, num_instances)
         found: dict[str, float] = {}
         if self._cooperative:
-            trajectories = play(self._together(split, num_instances))
+            specs = self._together(split, num_instances)
+            trajectories = play(specs)
             found |= seat_statistics(trajectories, self._seats, "_vs_itself")
             first = [trajectory for trajectory in trajectories if trajectory.agent_id == self._seats[0]]
-            found |= rollout_statistics(first) | {"num_instances": float(num_instances)}
+            found |= self._evaluated(first, len(specs))
         best = best_script(self._game)
         for number, opponent in enumerate([_RANDOM] if best is None else [_RANDOM, best]):
             specs = self._against(split, num_instances, opponent, number)
             trajectories = play(specs)
             found |= seat_statistics(trajectories, self._seats, f"_vs_{opponent}")
             if opponent == _RANDOM and not self._cooperative:
-                found |= rollout_statistics(trajectories) | {"num_instances": float(num_instances)}
+                found |= self._evaluated(trajectories, len(specs))
         return found
 
     def _together(self, split: str, num_games: int) -> list[GameSpec]:
         """Games of deals of the split's own, all seats mapped by policy_mapping_fn."""
-        return [_of_split(spec, game) for game, spec in enumerate(evaluation_specs(split, num_games))]
+        return [_with_seats(spec, ()) for spec in evaluation_specs(split, self.evaluated(split, num_games))]
 
     def _against(self, split: str, num_games: int, opponent: str, number: int) -> list[GameSpec]:
         """Every instance as often as there are seats, with the evaluated policy at each.
@@ -123,10 +121,14 @@ class GameMatchmaker(Matchmaker):
         Most games are too few to be split by content, as tasks are: here every split has deals and luck of its own.
         """
         specs = []
-        for game, spec in enumerate(evaluation_specs(split, num_games)):
+        instances = evaluation_specs(split, self.evaluated(split, -(-num_games // len(self._seats))))
+        for game in range(min(num_games, len(instances) * len(self._seats))):
             instance, mine = divmod(game, len(self._seats))
             others = tuple((seat, SCRIPT + opponent) for k, seat in enumerate(self._seats) if k != mine)
-            specs.append(_of_split(spec, instance, number, others=others))
+            spec = instances[instance]
+            luck = seed_of(Stream.EVALUATION_OUTCOME, spec.outcome_seed, mine, number)
+            sampling = seed_of(Stream.EVALUATION_SAMPLING, spec.sampling_seed, mine, number)
+            specs.append(GameSpec(f"{split}-{game}", spec.env_seed, luck, sampling, split, others))
         return specs
 
     def to_copy(self, iteration: int, own: Sequence[Trajectory]) -> tuple[str, str] | None:
@@ -161,14 +163,6 @@ def seat_statistics(trajectories: Sequence[Trajectory], seats: Sequence[str], su
         returns = [trajectory.episode_return for trajectory in own]
         found[f"return_{seat}{suffix}"] = float(np.mean(returns)) if returns else float("nan")
     return found
-
-
-def _of_split(spec: EpisodeSpec, instance: int, *opponent: int, others: tuple[tuple[str, str], ...] = ()) -> GameSpec:
-    """An evaluation game: deal `instance` and luck of the split's own, and of the opponent's number if there is one."""
-    own = list(Split).index(Split.parse(spec.split))
-    deal = derived_seed(_DEAL, own, instance) % 2**31
-    luck = derived_seed(_SEAT, own, *opponent, spec.outcome_seed)
-    return GameSpec(spec.group_id, deal, luck, derived_seed(_SEAT, own, spec.sampling_seed), spec.split, others)
 
 
 def _with_seats(spec: EpisodeSpec, seats: tuple[tuple[str, str], ...]) -> GameSpec:

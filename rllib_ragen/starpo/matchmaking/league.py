@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ragen_envs.seeds import Stream, seed_of
 from rllib_ragen.config.schema import MultiAgentSection
-from rllib_ragen.rollout.seeds import derived_seed
 from rllib_ragen.types import Trajectory
 
-_CHOICE = 6
 _PREFIX = "league_"
 _WORTH = {"win": 1.0, "draw": 0.5, "loss": 0.0}
 
@@ -33,7 +32,7 @@ class League:
 
     def opponent(self, run_seed: int, group: int, seat: int) -> str:
         """Who sits at `seat` in all games of `group`: every member is as likely."""
-        place = derived_seed(run_seed, _CHOICE, group, seat) % len(self.joined)
+        place = seed_of(Stream.LEAGUE_OPPONENT, run_seed, group, seat) % len(self.joined)
         return f"{_PREFIX}{place}"
 
     def place_to_take(self, section: MultiAgentSection, iteration: int, score: float | None) -> int | None:

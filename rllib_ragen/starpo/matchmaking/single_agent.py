@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ragen_envs.instances import evaluated_numbers
 from rllib_ragen.config.policy_plan import PolicyPlan
 from rllib_ragen.rollout.specs import EpisodeSpec, evaluation_specs, training_specs
-from rllib_ragen.rollout.statistics import rollout_statistics
+from rllib_ragen.rollout.statistics import evaluation_statistics, success_by_instance
 from rllib_ragen.types import Trajectory
 
 Play = Callable[[Sequence[EpisodeSpec]], list[Trajectory]]
@@ -22,6 +23,8 @@ class Matchmaker:
 
     def __init__(self, plan: PolicyPlan) -> None:
         self.plan = plan
+        self.success_by_instance: dict[str, float] = {}
+        """Of the last evaluation: `rollout.statistics.success_by_instance` of the episodes behind its `success`."""
 
     @property
     def main(self) -> str:
@@ -41,9 +44,20 @@ class Matchmaker:
         return {}
 
     def evaluate(self, play: Play, split: str, num_instances: int) -> dict[str, float]:
-        """rollout_statistics of the first `num_instances` instances of a split, and num_instances."""
-        trajectories = play(evaluation_specs(split, num_instances))
-        return rollout_statistics(trajectories) | {"num_instances": float(num_instances)}
+        """evaluation_statistics of the first `num_instances` different instances of a split, and num_instances.
+
+        num_instances is how many there were: fewer than were asked for where a split has no more.
+        """
+        specs = evaluation_specs(split, self.evaluated(split, num_instances))
+        return self._evaluated(play(specs), len(specs))
+
+    def _evaluated(self, trajectories: Sequence[Trajectory], num_played: int) -> dict[str, float]:
+        self.success_by_instance = success_by_instance(trajectories)
+        return evaluation_statistics(trajectories) | {"num_instances": float(num_played)}
+
+    def evaluated(self, split: str, num_instances: int) -> list[int]:
+        """The numbers of the instances that an evaluation plays: no two are the same instance."""
+        return evaluated_numbers(self.plan.env, self.plan.task, split, num_instances)
 
     def to_copy(self, iteration: int, own: Sequence[Trajectory]) -> tuple[str, str] | None:
         """(policy, policy that takes its weights) after an iteration; None: nothing is copied."""

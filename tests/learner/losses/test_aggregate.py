@@ -62,6 +62,8 @@ def test_local_totals_given_as_global_ones_are_refused() -> None:
         row_scales([3, 2], "token-mean", total_tokens=4, total_rows=2)
     with pytest.raises(ValueError, match="less than the rows at hand"):
         row_scales([3, 2], "seq-mean-token-sum", total_tokens=5, total_rows=1)
+    with pytest.raises(ValueError, match=r"\(1 rows, 2 tokens\) are less than the rows at hand \(2 rows, 2 tokens\)"):
+        row_scales([1, 1, 0], "seq-mean-token-sum", total_tokens=2, total_rows=1)
 
 
 def test_the_constant_length_must_be_given() -> None:

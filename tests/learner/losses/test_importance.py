@@ -18,5 +18,7 @@ def test_hand_computed_weights_with_cap_two_and_no_gradient() -> None:
     assert not weights.requires_grad
 
 
-def test_an_impossible_token_of_the_sampler_stays_finite() -> None:
-    assert torch.isfinite(importance_weights(torch.zeros(1), torch.tensor([-1e5]), 1e9)).all()
+@pytest.mark.parametrize(("behaviour", "weight"), [(-1e5, math.exp(20)), (1e5, math.exp(-20))])
+def test_an_impossible_token_of_the_sampler_counts_as_one_of_twenty_nats(behaviour: float, weight: float) -> None:
+    found = importance_weights(torch.zeros(1), torch.tensor([behaviour]), 1e9)
+    assert found.item() == pytest.approx(weight)

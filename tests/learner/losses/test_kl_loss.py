@@ -8,7 +8,8 @@ from typing import get_args
 import pytest
 import torch
 
-from rllib_ragen.learner.losses.kl import KLEstimator, kl_loss
+from rllib_ragen.credit.kl_estimate import KLEstimator
+from rllib_ragen.learner.losses.kl import kl_loss
 
 LN2 = math.log(2)
 

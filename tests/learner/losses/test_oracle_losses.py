@@ -1,4 +1,4 @@
-"""RunnerFailures and their aggregation agree with verl's core_algos to 1e-6 (optional: tests/oracle.py)."""
+"""Losses and their aggregation agree with verl's core_algos to 1e-6 (`make oracle`)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import Any, get_args
 import pytest
 import torch
 
+from rllib_ragen.credit.kl_estimate import KLEstimator
 from rllib_ragen.learner.losses.aggregate import Aggregation, row_scales
-from rllib_ragen.learner.losses.kl import KLEstimator, kl_loss
+from rllib_ragen.learner.losses.kl import kl_loss
 from rllib_ragen.learner.losses.policy import policy_loss
 from rllib_ragen.learner.losses.sequence import sequence_log_ratio
 from rllib_ragen.learner.losses.value import value_loss
 from tests.oracle import verl_core_algos
+
+pytestmark = pytest.mark.oracle
 
 ROWS, LENGTH = 7, 9
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)

@@ -24,6 +24,7 @@ CASES = [
     (1.5, -1.0, 1.5, False),
     (5.0, -1.0, 3.0, True),  # dual clip
     (5.0, 0.0, 0.0, False),
+    (1.0, 0.5, -0.5, False),  # the dual clip is for bad tokens only, however small the advantage
 ]
 
 
@@ -44,6 +45,17 @@ def test_without_a_dual_clip_a_bad_token_of_a_huge_ratio_has_no_cap() -> None:
     new, old, advantage = (torch.tensor([x], dtype=torch.float64) for x in (math.log(5.0), 0.0, -1.0))
     value, bound = policy_loss(new - old, advantage, clip_low=0.2, clip_high=0.28, clip_dual=None)
     assert value.item() == pytest.approx(5.0) and not bound.item()
+
+
+def test_at_the_bound_of_the_dual_clip_nothing_is_clipped_yet() -> None:
+    _, bound = policy_loss(torch.zeros(1), -torch.ones(1), clip_low=0.2, clip_high=0.28, clip_dual=1.0)
+    assert not bound.item()
+
+
+@pytest.mark.parametrize(("log_ratio", "loss"), [(1e4, math.exp(20)), (-1e4, 0.8)])
+def test_a_log_ratio_counts_up_to_twenty_nats(log_ratio: float, loss: float) -> None:
+    value, _ = policy_loss(torch.tensor([log_ratio]), -torch.ones(1), clip_low=0.2, clip_high=0.28, clip_dual=None)
+    assert value.item() == pytest.approx(loss)
 
 
 @pytest.mark.parametrize("log_ratio", [-1e4, 1e4])

@@ -33,6 +33,14 @@ def test_the_gradient_is_that_of_the_length_normalised_ratio() -> None:
     assert not clipped.any()
 
 
+def test_with_advantages_per_token_each_tokens_gradient_is_its_own() -> None:
+    """GSPO-token: d/d log π_t = −A_t s/|y|, where a mean with gradient would spread the mean advantage."""
+    log_ratio = torch.tensor([0.3, -0.1], dtype=torch.float64, requires_grad=True)
+    ratio = sequence_log_ratio(log_ratio, torch.tensor([0, 0])).exp()
+    (gradient,) = torch.autograd.grad((-torch.tensor([2.0, -1.0], dtype=torch.float64) * ratio).sum() / 2, log_ratio)
+    assert gradient.tolist() == pytest.approx([-2 * math.exp(0.1) / 2, math.exp(0.1) / 2])
+
+
 def test_a_trajectory_is_clipped_as_a_whole() -> None:
     """Its second token alone would not be: 1.0 lies within the range, the mean of 2.0 and 1.0 does not."""
     logprobs = torch.tensor([math.log(4.0), 0.0, 0.0], dtype=torch.float64, requires_grad=True)

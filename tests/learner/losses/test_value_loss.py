@@ -15,6 +15,9 @@ from rllib_ragen.learner.losses.value import value_loss
         (0.8, 0.0, 1.0, 0.5 * 0.25, 0.0),  # moved 0.8 > 0.5 towards the target: held at 0.5, no gradient
         (-0.8, 0.0, 1.0, 0.5 * 3.24, -1.8),  # moved away: the larger error counts, the way back is open
         (1.0, 1.0, 1.0, 0.0, 0.0),
+        (-0.8, 0.0, -1.0, 0.5 * 0.25, 0.0),  # moved 0.8 > 0.5 down, towards the target: held at −0.5, no gradient
+        (0.8, 0.0, -1.0, 0.5 * 3.24, 1.8),  # moved up, away from it
+        (0.8, 1.0, 0.0, 0.5 * 0.64, 0.8),  # the range is around the old value, not around 0
     ],
 )
 def test_hand_computed_cases_with_clip_one_half(

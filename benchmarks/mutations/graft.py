@@ -1,0 +1,72 @@
+"""Puts a changed module into effect in a process that has imported the module, its users and its tests."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+_OURS = ("rllib_ragen", "ragen_envs", "tests", "benchmarks")
+
+
+def graft(module: ModuleType, code: CodeType) -> None:
+    """Runs `code` beside `module`, and gives functions, methods and constants of `module` what differs in it.
+
+    Functions and classes stay the objects that others have imported, so nothing needs to be imported again: that takes
+    milliseconds where a new process takes ten seconds.
+    """
+    changed: dict[str, Any] = {
+        "__name__": module.__name__,
+        "__file__": module.__file__,
+        "__package__": module.__package__,
+    }
+    exec(code, changed)
+    for name, new in list(changed.items()):
+        if name.startswith("__"):
+            continue
+        old = vars(module).get(name)
+        if _graft(old, new):
+            changed[name] = old
+        elif not _equal(old, new):
+            for other in [one for one_name, one in sys.modules.items() if one_name.startswith(_OURS)]:
+                if name in vars(other) and vars(other)[name] is old:
+                    setattr(other, name, new)
+
+
+def _graft(old: Any, new: Any) -> bool:
+    """Whether `old` is a function or class that now does what `new` does."""
+    old, new = _plain(old), _plain(new)
+    if isinstance(old, FunctionType) and isinstance(new, FunctionType):
+        if len(old.__code__.co_freevars) != len(new.__code__.co_freevars):
+            return False
+        if old.__code__ != new.__code__:
+            old.__code__ = new.__code__
+        if not _equal((old.__defaults__, old.__kwdefaults__), (new.__defaults__, new.__kwdefaults__)):
+            old.__defaults__, old.__kwdefaults__ = new.__defaults__, new.__kwdefaults__
+        return True
+    if not (isinstance(old, type) and isinstance(new, type)) or old.__module__ != new.__module__:
+        return False
+    for name, value in vars(new).items():
+        own = vars(old).get(name)
+        if not _graft(own, value) and not name.startswith(("__", "_abc_")) and not _equal(own, value):
+            setattr(old, name, value)
+    return True
+
+
+def _plain(value: Any) -> Any:
+    """The function inside a method, property or cache."""
+    if isinstance(value, (classmethod, staticmethod)):
+        return value.__func__
+    if isinstance(value, property):
+        return value.fget
+    if isinstance(value, functools._lru_cache_wrapper):
+        return value.__wrapped__
+    return value
+
+
+def _equal(left: Any, right: Any) -> bool:
+    try:
+        return left is right or (type(left) is type(right) and bool(left == right))
+    except (TypeError, ValueError):
+        return False

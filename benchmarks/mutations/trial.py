@@ -1,0 +1,173 @@
+"""Every change of one module, each in a process of its own, against the tests of that module."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import resource
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType
+
+import hypothesis
+import pytest
+
+from benchmarks.mutations.graft import graft
+from benchmarks.mutations.operators import Mutation, mutations
+
+TOP = Path(__file__).parents[2]
+CPU_FACTOR, CPU_FLOOR_S = 10, 20
+"""A change that makes the tests take ten times their CPU time, and twenty seconds, goes round in circles: seen."""
+WALL_LIMIT_S = 300
+"""One that waits for ever uses no CPU time. Wall time depends on what else runs, so its limit is far away."""
+_SURVIVED, _SEEN, _ENDLESS = 0, 1, 2
+
+
+@dataclass
+class Trial:
+    """What became of one module's changes."""
+
+    module: str
+    tests: int = 0
+    """Tests that every change had to pass."""
+    seconds: float = 0.0
+    """CPU time."""
+    number: int = 0
+    endless: int = 0
+    survivors: list[Mutation] = field(default_factory=list)
+    killers: Counter[str] = field(default_factory=Counter)
+    """How many changes each test saw first."""
+
+
+def try_module(module: str, test_files: Sequence[str]) -> Trial:
+    """Collects the tests once, and then forks for every change. Raises RuntimeError if the module as it is fails."""
+    loop = _Loop(module)
+    arguments = [
+        "-q",
+        "--no-header",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "-m",
+        "not slow and not oracle",
+    ]
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        code = pytest.main([*arguments, *(str(TOP / "tests" / name) for name in test_files)], plugins=[loop])
+    if loop.problem or code:
+        raise RuntimeError(f"{module}: {loop.problem or f'pytest ended with {code}; do the tests pass?'}")
+    return loop.trial
+
+
+class _Loop:
+    """A pytest plugin in place of its loop over the tests."""
+
+    def __init__(self, module: str) -> None:
+        self.trial = Trial(module)
+        self.problem = ""
+        self._failed = False
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_configure(self) -> None:
+        """Hypothesis draws the same examples for every change, and remembers none."""
+        hypothesis.settings.register_profile(
+            "mutations", hypothesis.settings.get_profile("no_deadline"), derandomize=True, database=None
+        )
+        hypothesis.settings.load_profile("mutations")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Remembers that a test failed."""
+        self._failed = self._failed or report.failed
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Forks for every change; the tests that saw most so far are run first."""
+        name = f"rllib_ragen.{self.trial.module.removesuffix('.py').replace('/', '.')}"
+        module = importlib.import_module(name)
+        filename = str(module.__file__)
+        source = Path(filename).read_text(encoding="utf-8")
+        items, began = list(session.items), _cpu()
+        self.trial.tests = len(items)
+        # Children share the memory of what is imported as long as their garbage collector does not look at it.
+        gc.collect()
+        gc.freeze()
+        outcome, killer = self._fork(items, name, compile(source, filename, "exec"), CPU_FLOOR_S * 30)
+        if not items or outcome != _SURVIVED or session.testsfailed:
+            self.problem = f"unchanged, it fails {killer or 'a test'}" if items else "no tests"
+            return True
+        limit = max(CPU_FLOOR_S, CPU_FACTOR * (_cpu() - began))
+        for mutation in mutations(source, filename):
+            outcome, killer = self._fork(items, name, mutation.code, limit)
+            self.trial.number += 1
+            self.trial.endless += outcome == _ENDLESS
+            if outcome == _SURVIVED:
+                self.trial.survivors.append(mutation)
+            elif killer:
+                self.trial.killers[killer] += 1
+                items.sort(key=lambda item: -self.trial.killers[item.nodeid])
+        self.trial.seconds = _cpu() - began
+        return True
+
+    def _fork(self, items: list[pytest.Item], module: str, code: CodeType, limit: float) -> tuple[int, str]:
+        """(what became of the change, the test that saw it)."""
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit) + 1))
+            killer = self._run(items, module, code)
+            os.write(writing, killer.encode())
+            os._exit(_SEEN if killer else _SURVIVED)
+        os.close(writing)
+        status = _wait(child)
+        with os.fdopen(reading, encoding="utf-8") as said:
+            killer = said.read()
+        if os.WIFSIGNALED(status):
+            return (_ENDLESS if os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL) else _SEEN), ""
+        return os.WEXITSTATUS(status), killer
+
+    def _run(self, items: list[pytest.Item], module: str, code: CodeType) -> str:
+        """In the child: the first test that fails, or ''."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
+        try:
+            graft(sys.modules[module], code)
+        except Exception:
+            return "import"
+        self._failed = False
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            try:
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            except BaseException:
+                return item.nodeid
+            if self._failed:
+                return item.nodeid
+        return ""
+
+
+def _wait(child: int) -> int:
+    """The child's exit status; it is killed at the wall limit."""
+    deadline = time.monotonic() + WALL_LIMIT_S
+    pause = 0.001
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return status
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+        time.sleep(pause)
+        pause = min(0.02, pause * 1.5)
+
+
+def _cpu() -> float:
+    """CPU seconds of this process and of the children that it has waited for."""
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime

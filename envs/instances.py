@@ -1,0 +1,51 @@
+"""Which instances an evaluation plays: so many of a split, no two of them the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from ragen_envs.games.game import TextGame
+from ragen_envs.games.registry import game_names, make_game
+from ragen_envs.registry import make_task
+from ragen_envs.splits import Split, distinct_numbers, instance_seed
+from ragen_envs.task import TextTask
+
+
+def evaluated_numbers(name: str | None, settings: Mapping[str, Any], split: str, count: int) -> list[int]:
+    """The numbers (`instance_seed`) of the first `count` different instances of a split; fewer if it has no more.
+
+    Args:
+        name: short name of a task or game; None: somebody else's, whose instances have no keys and count as different.
+        settings: of the task or game.
+        split: which split.
+        count: how many are wanted.
+
+    Raises:
+        ValueError: an unknown split, name or setting.
+    """
+    key_of = _key_function(name, settings, Split.parse(split))
+    return list(range(count)) if key_of is None else list(islice(distinct_numbers(key_of), count))
+
+
+def _key_function(name: str | None, settings: Mapping[str, Any], split: Split) -> Callable[[int], str] | None:
+    """Number of an instance → its key; None where there are no keys, or one start as good as another."""
+    if name is None:
+        return None
+    if name not in game_names():
+        return partial(_task_key, make_task(name, **settings), split)
+    game = make_game(name, **settings)
+    return partial(_game_key, game, split) if game.has_splits else None
+
+
+def _task_key(task: TextTask[Any], split: Split, number: int) -> str:
+    task.reset(seed=instance_seed(split, number), options={"split": split})
+    return task.instance_key
+
+
+def _game_key(game: TextGame, split: Split, number: int) -> str:
+    seed = instance_seed(split, number)
+    game.reset(seed, split, seed)
+    return game.instance_key

@@ -1,0 +1,69 @@
+"""Seeds by use: one stream for each thing that is drawn, and no number that two of them share."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+BLOCK = 2**24
+"""Consecutive seeds of one block: what a counter may reach before its block is used up."""
+
+
+class Stream(IntEnum):
+    """What a seed is for. Every use has a name of its own here; numbers are never given twice nor changed."""
+
+    TRAINING_INSTANCES = 1
+    TRAINING_OUTCOME = 2
+    TRAINING_SAMPLING = 3
+    EVALUATION_INSTANCES = 4
+    EVALUATION_OUTCOME = 5
+    EVALUATION_SAMPLING = 6
+    TURN_SAMPLING = 7
+    CHANCE = 8
+    DEMONSTRATION_INSTANCES = 9
+    DEMONSTRATION_TEACHER = 10
+    GAME_DEMONSTRATION_INSTANCES = 11
+    GAME_DEMONSTRATION_OUTCOME = 12
+    GAME_DEMONSTRATION_MOVES = 13
+    LEAGUE_OPPONENT = 14
+    MINIBATCH_ORDER = 15
+    PROBE = 16
+    TOURNAMENT_INSTANCES = 17
+    TOURNAMENT_OUTCOME = 18
+    TOURNAMENT_SAMPLING = 19
+    SCRIPTED_SEAT = 20
+    BASELINE_MOVES = 21
+    BASELINE_OUTCOME = 22
+    GAME_CHANCE = 23
+    SUBSTITUTE_MOVES = 24
+
+
+def seed_of(stream: Stream, *words: int) -> int:
+    """63 bits that depend on the stream and on every word, independent from one combination to the next.
+
+    Raises:
+        ValueError: a negative word.
+    """
+    return int(_sequence(stream, words).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def block_of(stream: Stream, *words: int) -> int:
+    """The first of BLOCK consecutive seeds: for counters, whose seeds are then distinct without luck.
+
+    Consecutive, so that a pool of instances (a seed modulo its size) is gone through evenly.
+    """
+    return seed_of(stream, *words) // BLOCK * BLOCK
+
+
+def generator(stream: Stream, *words: int) -> np.random.Generator:
+    """A generator of its own for the stream and the words."""
+    return np.random.default_rng(_sequence(stream, words))
+
+
+def _sequence(stream: Stream, words: tuple[int, ...]) -> np.random.SeedSequence:
+    """NumPy cuts words into 32 bits and drops zeros at the end, so lengths and count are told."""
+    entropy: list[int] = [stream, len(words)]
+    for word in words:
+        entropy += [word.bit_length() // 32 + 1, word]
+    return np.random.SeedSequence(entropy)

@@ -1,0 +1,68 @@
+"""RLlib's learner: what it keeps to itself, by public names."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, NamedTuple
+
+import torch
+from ray.rllib.core.learner.torch.torch_learner import TorchLearner
+
+
+class NamedOptimizer(NamedTuple):
+    """An optimiser that was registered."""
+
+    name: str
+    module_id: str
+    optimizer: torch.optim.Optimizer
+
+
+class LearnerHooks(TorchLearner):
+    """A TorchLearner whose modules are placed, and whose optimisers are saved, by its subclass.
+
+    It never wraps modules in DistributedDataParallel: the subclass adds up gradients by itself.
+    """
+
+    @property
+    def index(self) -> int:
+        """This learner's number in its group, 0 if it is alone."""
+        return int(self._learner_index or 0)
+
+    @property
+    def num_updates(self) -> int:
+        """Updates that the weights have had."""
+        return int(self._weights_seq_no)
+
+    @num_updates.setter
+    def num_updates(self, number: int) -> None:
+        self._weights_seq_no = number
+
+    @property
+    def named_optimizers(self) -> list[NamedOptimizer]:
+        """All optimisers, in the order in which they were registered."""
+        module_of = self._optimizer_name_to_module
+        return [NamedOptimizer(name, module_of[name], one) for name, one in self._named_optimizers.items()]
+
+    @abstractmethod
+    def place_modules(self, modules: Any) -> None:
+        """Moves modules to the learner's device, or shards them, before there are optimisers."""
+
+    @abstractmethod
+    def optimizer_states(self) -> dict[str, Any]:
+        """The optimisers' states by name, as `set_optimizer_states` takes them."""
+
+    @abstractmethod
+    def set_optimizer_states(self, states: dict[str, Any]) -> None:
+        """Takes over the optimisers' states."""
+
+    def _map_module_to_device(self, module: Any) -> None:
+        self.place_modules(module)
+
+    def _make_modules_ddp_if_necessary(self) -> None:
+        pass
+
+    def _get_optimizer_state(self) -> dict[str, Any]:
+        return self.optimizer_states()
+
+    def _set_optimizer_state(self, state: dict[str, Any]) -> None:
+        self.set_optimizer_states(state)

@@ -1,0 +1,51 @@
+"""What a run left, as Python objects: read from its folder, whoever made it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.run.folder import RunFolder
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run reached and where it lies."""
+
+    folder: Path
+    """The run's folder."""
+    config: RunConfig
+    """The settings it ran with."""
+    metrics: list[Row]
+    """One row per iteration: `iteration`, `time_s`, and a number (or None) per metric (docs/diagnostics.md)."""
+    evaluations: list[Row]
+    """One row per evaluation: `iteration`, `split`, `greedy`, `success` and more."""
+    model: Path | None
+    """The trained policy as a transformers folder; None: the run has not come to its end."""
+    stop_reason: str | None
+    """Why it stopped, in words; None: it has not, or was killed."""
+
+
+def load_run(folder: str | Path) -> RunResult:
+    """What a run left in its folder. Reads only: nothing that the config names is imported.
+
+    Raises:
+        ConfigError: no run folder.
+    """
+    run = RunFolder.open(Path(folder))
+    progress = run.path / "progress.jsonl"
+    lines = progress.read_text(encoding="utf-8").split("\n") if progress.is_file() else []
+    rows: list[Row] = [json.loads(line) for line in lines if line]
+    return RunResult(
+        folder=run.path,
+        config=run.config_as_read(),
+        metrics=[row for row in rows if "split" not in row],
+        evaluations=[row for row in rows if "split" in row],
+        model=run.export if run.export.is_dir() else None,
+        stop_reason=run.stop_reason(),
+    )

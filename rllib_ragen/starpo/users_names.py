@@ -1,0 +1,37 @@
+"""What users registered in Python (`register_estimator("mine", …)`) reaches the processes that a config is sent to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ragen_envs.open_names import OpenNames
+from ragen_envs.worlds import ENVIRONMENTS
+from rllib_ragen.credit.filter_rules import FILTERS
+from rllib_ragen.credit.registry import ESTIMATORS
+from rllib_ragen.learner.losses.registry import LOSSES
+
+Registered = dict[str, dict[str, Any]]
+"""Kind (`estimator`) → name → what was registered."""
+_KINDS: dict[str, OpenNames[Any]] = {known.kind: known for known in (ENVIRONMENTS, ESTIMATORS, FILTERS, LOSSES)}
+
+
+def registered_for(*, environment: str | None, estimator: str, filter: str, loss: str) -> Registered:
+    """Those of the names that were registered in this process, with what they mean.
+
+    Import paths and entry points are not among them: other processes find these themselves.
+    """
+    asked = {"environment": environment, "estimator": estimator, "filter": filter, "loss": loss}
+    found: Registered = {}
+    for kind, name in asked.items():
+        thing = None if name is None else _KINDS[kind].registered(name)
+        if name is not None and thing is not None:
+            found[kind] = {name: thing}
+    return found
+
+
+def take_registered(sent: Mapping[str, Mapping[str, Any]]) -> None:
+    """Registers in this process what `registered_for` found in another one."""
+    for kind, things in sent.items():
+        for name, thing in things.items():
+            _KINDS[kind].register(name, thing)
