@@ -28,7 +28,7 @@ def read_rows(file: str | Path, make: Callable[[dict[str, Any]], T]) -> list[T]:
     try:
         with _opened(path) as lines:
             rows = [_made(path, number, line, make) for number, line in enumerate(lines, 1) if line.strip()]
-    except (OSError, EOFError, zlib.error) as error:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
     if not rows:
         raise ValueError(f"{path} has no rows")

@@ -49,6 +49,9 @@ _TASKS: dict[str, dict[str, dict[str, Any]]] = {
     "search_qa": {
         "3-documents": {"top_k": 3},
     },
+    "maths": {
+        "leg-counting": {"generator": "leg_counting"},
+    },
 }
 _OWN_LIMITS: dict[tuple[str, str], dict[str, Any]] = {
     ("sudoku", "9x9"): {"max_turns": 10, "max_actions_per_turn": 5, "max_actions": 50},

@@ -8,14 +8,19 @@ MAX_ARGUMENT = 300
 """Characters of an argument. No search or answer needs more, and what works on it need not be fast."""
 
 
-def parse_verb(text: str, verbs: Collection[str]) -> tuple[str, str] | None:
-    """(verb, argument with spaces made even), or None if `text` is none of `verbs` with something in brackets."""
+def parse_verb(text: str, verbs: Collection[str], longest: int = MAX_ARGUMENT) -> tuple[str, str] | None:
+    """(verb, argument without spaces around it), or None if `text` is none of `verbs` with something in brackets.
+
+    Args:
+        text: untrusted.
+        verbs: what may stand in front of the bracket, lower-case; any case is taken.
+        longest: characters of an argument.
+    """
     text = text.strip()
-    if len(text) > MAX_ARGUMENT + 50 or not text.endswith("]"):
+    if len(text) > longest + 50 or not text.endswith("]"):
         return None
     verb, bracket, rest = text.partition("[")
-    argument = " ".join(rest[:-1].split())
-    verb = verb.strip().lower()
-    if not bracket or verb not in verbs or not argument or len(argument) > MAX_ARGUMENT:
+    verb, argument = verb.strip().lower(), rest[:-1].strip()
+    if not bracket or verb not in verbs or not argument or len(argument) > longest:
         return None
     return verb, argument

@@ -25,6 +25,7 @@ TASKS: dict[str, str] = {
     "rubik": "ragen_envs.rubik.env:RubikEnv",
     "webshop": "ragen_envs.webshop.env:WebShopEnv",
     "search_qa": "ragen_envs.search_qa.env:SearchQAEnv",
+    "maths": "ragen_envs.maths.env:MathsEnv",
 }
 """Shipped environments for one agent: short name → import path."""
 GAMES: dict[str, str] = {

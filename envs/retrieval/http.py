@@ -46,7 +46,7 @@ class HttpRetriever:
             raise RetrieverError(f"the retriever {self._url} does not answer: {reason}") from None
         try:
             return [_document(found) for found in json.loads(text)["result"][0][:count]]
-        except (ValueError, KeyError, IndexError, TypeError, RecursionError) as failed:
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as failed:
             said = f"{type(failed).__name__} {failed}"
             raise RetrieverError(f"the retriever {self._url} answers with no documents: {said}") from None
 

@@ -104,7 +104,7 @@ class SearchQAEnv(TextTask[str]):
     def parse_action(self, text: str) -> str | None:
         """`search[…]` or `finish[…]`, the verb in any case."""
         verb = parse_verb(text, ("search", "finish"))
-        return None if verb is None or self._answered is not None else f"{verb[0]}[{verb[1]}]"
+        return None if verb is None or self._answered is not None else f"{verb[0]}[{' '.join(verb[1].split())}]"
 
     def legal_actions(self) -> list[str]:
         """Empty: the action is free text."""

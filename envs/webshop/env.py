@@ -87,7 +87,7 @@ class WebShopEnv(TextTask[str]):
         verb = parse_verb(text, ("search", "click"))
         if verb is None:
             return None
-        argument = verb[1].lower()
+        argument = " ".join(verb[1].lower().split())
         if verb[0] == "search":
             return f"search[{argument}]" if self._page.kind == "search" else None
         # What can be clicked may hold double spaces, which parsing makes even.
