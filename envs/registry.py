@@ -84,9 +84,9 @@ def make_task(name: str, **settings: Any) -> TextTask[Any]:
 
 
 def _task_class(short: str) -> type[TextTask[Any]]:
-    task: type[TextTask[Any]] = (
-        gym.envs.registration.load_env_creator(TASKS[short]) if short in TASKS else _users_task(short)
-    )
+    if short not in TASKS:
+        return _users_task(short)
+    task: type[TextTask[Any]] = gym.envs.registration.load_env_creator(TASKS[short])  # type: ignore[assignment]
     return task
 
 
