@@ -1,6 +1,6 @@
 """The published figures: recorded from finished runs, written into the docs, and checked against what the code is now.
 
-    python -m benchmarks.headline record results/sokoban-0 results/sokoban-1 results/sokoban-2 --out docs/figures/sokoban.json
+    python -m benchmarks.headline record results/RUN results/RUN results/RUN --out docs/figures/sokoban.json
     python -m benchmarks.headline check        # do they still hold? tells what has changed since
 
 A record holds what the figures depend on: the weights that the runs began with, their settings, what a split holds, and

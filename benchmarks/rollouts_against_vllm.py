@@ -32,8 +32,8 @@ import torch
 
 from benchmarks.side_by_side import Timed, Worker, interleaved, summary, timed, worker
 from benchmarks.sokoban_episodes import MAX_CONTEXT, MAX_REPLY, TINY, episode_specs, play_episodes
+from ragen_envs.seeds import Stream, seed_of
 from rllib_ragen.models.chat_format import ChatFormat
-from rllib_ragen.rollout.collect import turn_seed
 from rllib_ragen.rollout.engines.base import Engine, EngineFailure
 from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.types import Sampled, Sampling, Trajectory
@@ -136,7 +136,9 @@ def requests_of(specs: Sequence[EpisodeSpec], trajectories: Sequence[Trajectory]
         for k, turn in enumerate(trajectory.turns):
             context = context + turn.prompt_ids.tolist()
             limit = min(MAX_REPLY, MAX_CONTEXT - len(context))
-            requests.append((context, Sampling(limit, stops, seed=turn_seed(spec.sampling_seed, k))))
+            requests.append(
+                (context, Sampling(limit, stops, seed=seed_of(Stream.TURN_SAMPLING, spec.sampling_seed, k)))
+            )
             context = context + turn.reply_ids.tolist()
         found.append(requests)
     return found

@@ -14,15 +14,15 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib import resources
-from typing import Any
 
 from ragen_envs.blind import blind_success
 from ragen_envs.cache import read_cached, write_cached
 from ragen_envs.policies import Clock, Score, best_success, random_success
 from ragen_envs.presets import all_presets
 from ragen_envs.registry import check_env_name, env_names, make_task
-from ragen_envs.task import TextTask
+from ragen_envs.task import AnyTask
 from ragen_envs.text import TextLimits
+from ragen_envs.tree import Tree
 
 RULES_VERSION = 2
 """Part of every key: to be raised when rules or generators change, so that old values are not found again."""
@@ -30,8 +30,9 @@ SHIPPED_FILE = "baselines.json"
 _PRESENTATION = frozenset({"observation", "render_mode", "pool_size"})
 """Settings that do not change what is computed: how a state is told, and how many of its instances a run uses."""
 _SHIPPED_COUNT = 256
-"""As many as a run is tested on: the same instances."""
+"""Instances of a shipped preset's baselines: as many as a run is tested on, and the same."""
 _DEMANDED_SECONDS = 5.0
+"""Seconds for each of floor, blind plan and ceiling where a run waits for them: it should soon begin."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,8 @@ class Baselines:
     """How each of the three was computed."""
 
 
-def baselines_for(name: str, task: dict[str, Any] | None = None, limits: TextLimits | None = None) -> Baselines:
-    """The baselines of environment `name` with `task` settings under `limits`.
+def baselines_for(name: str, task: Tree | None = None, limits: TextLimits | None = None) -> Baselines:
+    """Returns the baselines of environment `name` with `task` settings under `limits`.
 
     Shipped values come at once; others take up to about half a minute the first time, and keep in the user's cache.
 
@@ -60,8 +61,8 @@ def baselines_for(name: str, task: dict[str, Any] | None = None, limits: TextLim
     return _baselines_of(settings_key(name, task, limits))
 
 
-def settings_key(name: str, task: dict[str, Any] | None = None, limits: TextLimits | None = None) -> str:
-    """The canonical text of what the baselines depend on: the full task settings and the three caps."""
+def settings_key(name: str, task: Tree | None = None, limits: TextLimits | None = None) -> str:
+    """Returns the canonical text of what the baselines depend on: the full task settings and the three caps."""
     short, limits = check_env_name(name), limits or TextLimits()
     parameters = inspect.signature(type(make_task(short, **(task or {})))).parameters
     settings = {key: parameter.default for key, parameter in parameters.items()} | (task or {})
@@ -86,7 +87,7 @@ def compute_baselines(key: str, count: int = _SHIPPED_COUNT, seconds: float | No
     """
     asked = json.loads(key)
     limits = TextLimits(*asked["caps"])
-    make: Callable[[], TextTask[Any]] = lambda: make_task(asked["env"], **asked["task"])  # noqa: E731
+    make: Callable[[], AnyTask] = lambda: make_task(asked["env"], **asked["task"])  # noqa: E731
     task, clock = make(), Clock(count, seconds)
     floor = random_success(task, limits, clock)
     blind, plan = blind_success(make, limits, clock)
@@ -100,7 +101,7 @@ def compute_baselines(key: str, count: int = _SHIPPED_COUNT, seconds: float | No
 
 
 def shipped_baselines() -> dict[str, Baselines]:
-    """The values that come with the package, by settings key."""
+    """Returns the values that come with the package, by settings key."""
     text = resources.files("ragen_envs").joinpath(SHIPPED_FILE).read_text(encoding="utf-8")
     return {key: Baselines(**values) for key, values in json.loads(text).items()}
 
@@ -125,7 +126,7 @@ def _sample(score: Score) -> str:
 def main(names: list[str]) -> None:
     """Recomputes the shipped file (about twenty minutes on one core), or what it holds of the environments named."""
     wanted = {check_env_name(name) for name in names} or set(env_names())
-    shipped: dict[str, Any] = {}
+    shipped: Tree = {}
     old = {key: asdict(found) for key, found in shipped_baselines().items()}
     for env, name, (task, limits) in all_presets():
         key = settings_key(env, task, TextLimits(**limits))

@@ -7,19 +7,20 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+
+from ragen_envs.tree import Tree
 
 
 def cache_folder() -> Path:
-    """Where values are kept; need not exist."""
+    """Says where values are kept; need not exist."""
     # The XDG specification: a relative path is invalid and to be ignored.
     asked = os.environ.get("XDG_CACHE_HOME", "")
     base = Path(asked) if os.path.isabs(asked) else Path.home() / ".cache"
     return base / "rllib_ragen"
 
 
-def read_cached(kind: str, key: str) -> dict[str, Any] | None:
-    """The value kept under `key`, or None if there is none that can be read."""
+def read_cached(kind: str, key: str) -> Tree | None:
+    """Returns the value kept under `key`, or None if there is none that can be read."""
     try:
         kept = json.loads(_file(kind, key).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -28,7 +29,7 @@ def read_cached(kind: str, key: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def write_cached(kind: str, key: str, value: dict[str, Any]) -> bool:
+def write_cached(kind: str, key: str, value: Tree) -> bool:
     """Keeps `value` under `key`; False where the folder cannot be written (the value is then computed again)."""
     path = _file(kind, key)
     try:

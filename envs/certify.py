@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import gymnasium as gym
 import numpy as np
@@ -22,9 +22,10 @@ from ragen_envs.reply import format_reply
 from ragen_envs.splits import Split
 from ragen_envs.task import TextTask
 from ragen_envs.text import TextEnv
+from ragen_envs.tree import Tree
 
 Make = Callable[[], TextEnv]
-Step = tuple[str, float, bool, bool, dict[str, Any]]
+Step = tuple[str, float, bool, bool, Tree]
 
 JUNK_REPLIES: tuple[str, ...] = (
     "",
@@ -325,7 +326,7 @@ def _play_randomly(env: TextEnv, rng: np.random.Generator) -> list[Step]:
 
 
 def _make_from(name: str) -> Make:
-    """`sokoban`, or `module:Task`, or `module:function` that makes a TextEnv."""
+    """Returns `sokoban`, or `module:Task`, or `module:function` that makes a TextEnv."""
     found = load(name) if ":" in name else None
     if found is None or (isinstance(found, type) and issubclass(found, TextTask)):
         return partial(make_text_env, check_env_name(name))

@@ -11,11 +11,12 @@ from ragen_envs.games.game import TextGame
 from ragen_envs.games.registry import game_names, make_game
 from ragen_envs.registry import make_task
 from ragen_envs.splits import Split, distinct_numbers, instance_seed
-from ragen_envs.task import TextTask
+from ragen_envs.task import AnyTask
 
 
 def evaluated_numbers(name: str | None, settings: Mapping[str, Any], split: str, count: int) -> list[int]:
-    """The numbers (`instance_seed`) of the first `count` different instances of a split; fewer if it has no more.
+    """Returns the numbers (`instance_seed`) of the first `count` different instances of a split; fewer if it has no
+    more.
 
     Args:
         name: short name of a task or game; None: somebody else's, whose instances have no keys and count as different.
@@ -31,7 +32,7 @@ def evaluated_numbers(name: str | None, settings: Mapping[str, Any], split: str,
 
 
 def _key_function(name: str | None, settings: Mapping[str, Any], split: Split) -> Callable[[int], str] | None:
-    """Number of an instance → its key; None where there are no keys, or one start as good as another."""
+    """Returns number of an instance → its key; None where there are no keys, or one start as good as another."""
     if name is None:
         return None
     if name not in game_names():
@@ -40,7 +41,7 @@ def _key_function(name: str | None, settings: Mapping[str, Any], split: Split) -
     return partial(_game_key, game, split) if game.has_splits else None
 
 
-def _task_key(task: TextTask[Any], split: Split, number: int) -> str:
+def _task_key(task: AnyTask, split: Split, number: int) -> str:
     task.reset(seed=instance_seed(split, number), options={"split": split})
     return task.instance_key
 

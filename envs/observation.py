@@ -14,5 +14,5 @@ def check_observation(form: str) -> None:
 
 
 def in_form(form: Observation, grid: str, coordinates: str) -> str:
-    """The state in the form asked for; `both` puts the grid first."""
+    """Returns the state in the form asked for; `both` puts the grid first."""
     return {"grid": grid, "coordinates": coordinates, "both": f"{grid}\n{coordinates}"}[form]

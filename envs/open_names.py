@@ -42,21 +42,21 @@ class OpenNames(Generic[T]):
         self._registered: dict[str, T] = {}
 
     def shipped(self) -> list[str]:
-        """Names that come with the package."""
+        """Returns names that come with the package."""
         return list(self._shipped)
 
     def names(self) -> list[str]:
-        """All names that are known without an import path: shipped, registered, of installed packages."""
+        """Returns all names that are known without an import path: shipped, registered, of installed packages."""
         return list(dict.fromkeys([*self._shipped, *self._registered, *_entry_points(self.group)]))
 
     def knows(self, name: str) -> bool:
-        """Whether `name` is one of `names` or an import path, which may still be a wrong one. Imports nothing."""
+        """Says whether `name` is one of `names` or an import path, which may still be a wrong one. Imports nothing."""
         if ":" in name or name in self._shipped or name in self._registered:
             return True
         return name in _entry_points(self.group)
 
     def is_users(self, name: str) -> bool:
-        """Whether `name` is known and not shipped."""
+        """Says whether `name` is known and not shipped."""
         return name not in self._shipped and self.knows(name)
 
     def register(self, name: str, thing: object) -> None:
@@ -72,11 +72,11 @@ class OpenNames(Generic[T]):
         self._registered[name] = self._checked(name, thing)
 
     def registered(self, name: str) -> T | None:
-        """What `register` was given as `name`."""
+        """Says what `register` was given as `name`."""
         return self._registered.get(name)
 
     def resolve(self, name: str) -> T:
-        """The thing that `name` means.
+        """Returns the thing that `name` means.
 
         Raises:
             ValueError: one sentence that says what is wrong with the name; the caller says which key has it.
@@ -114,7 +114,7 @@ class OpenNames(Generic[T]):
 
 
 def load(path: str) -> object:
-    """What the import path `package.module:Name` names.
+    """Says what the import path `package.module:Name` names.
 
     Raises:
         ValueError: no such module or name, or the module raises when it is imported; one sentence.
@@ -144,7 +144,7 @@ def _why(module: str, error: Exception) -> str:
 
 
 def check_function(thing: object, argument: str) -> Callable[..., object]:
-    """`thing`, if it is a function that can be called with one argument.
+    """Returns `thing`, if it is a function that can be called with one argument.
 
     Raises:
         ValueError: it is not; a sentence that names the argument.
@@ -161,7 +161,7 @@ def check_function(thing: object, argument: str) -> Callable[..., object]:
 
 @cache
 def _entry_points(group: str) -> dict[str, tuple[str, ...]]:
-    """Name → import paths that installed packages give it; more than one where they differ."""
+    """Returns name → import paths that installed packages give it; more than one where they differ."""
     found: dict[str, dict[str, None]] = {}
     for point in metadata.entry_points(group=group):
         found.setdefault(point.name, {})[point.value] = None

@@ -6,13 +6,12 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
 from ragen_envs.seeds import Stream, generator, seed_of
 from ragen_envs.splits import Split, distinct_numbers, instance_seed
-from ragen_envs.task import TextTask
+from ragen_envs.task import AnyTask
 from ragen_envs.text import TextLimits
 
 
@@ -25,7 +24,7 @@ class Clock:
     at_least: int = 40
 
     def while_it_lasts(self, numbers: Iterable[int]) -> Iterator[int]:
-        """The first of `numbers`, while count and time last."""
+        """Returns the first of `numbers`, while count and time last."""
         end = None if self.seconds is None else time.monotonic() + self.seconds
         for looked_at, number in enumerate(islice(numbers, self.count)):
             if end is not None and looked_at >= self.at_least and time.monotonic() > end:
@@ -33,8 +32,8 @@ class Clock:
             yield number
 
 
-def test_instances(task: TextTask[Any], clock: Clock) -> Iterator[int]:
-    """The numbers of test instances, none twice, as an evaluation takes them; `task` is used to find them."""
+def test_instances(task: AnyTask, clock: Clock) -> Iterator[int]:
+    """Returns the numbers of test instances, none twice, as an evaluation takes them; `task` is used to find them."""
 
     def key_of(number: int) -> str:
         task.reset(seed=instance_seed(Split.TEST, number), options={"split": Split.TEST})
@@ -53,13 +52,14 @@ class Score:
 
     @classmethod
     def of(cls, successes: list[float]) -> Score:
-        """Mean over instances."""
+        """Returns mean over instances."""
         values = np.asarray(successes, np.float64)
         return cls(float(values.mean()), float(values.std() / np.sqrt(len(values))), len(values))
 
 
-def random_success(task: TextTask[Any], limits: TextLimits, clock: Clock, plays: int = 16) -> Score:
-    """A policy that plays, each turn, 1…max_actions_per_turn valid actions, number and actions uniformly at random.
+def random_success(task: AnyTask, limits: TextLimits, clock: Clock, plays: int = 16) -> Score:
+    """Returns a policy that plays, each turn, 1…max_actions_per_turn valid actions, number and actions uniformly at
+    random.
 
     Every test instance is played `plays` times, with different luck.
     """
@@ -74,7 +74,7 @@ def random_success(task: TextTask[Any], limits: TextLimits, clock: Clock, plays:
     return Score.of(successes)
 
 
-def _plays_at_random(task: TextTask[Any], limits: TextLimits, rng: np.random.Generator) -> bool:
+def _plays_at_random(task: AnyTask, limits: TextLimits, rng: np.random.Generator) -> bool:
     left = limits.max_actions
     for _ in range(limits.max_turns):
         size = min(int(rng.integers(1, limits.max_actions_per_turn + 1)), left)
@@ -88,8 +88,8 @@ def _plays_at_random(task: TextTask[Any], limits: TextLimits, rng: np.random.Gen
     return task.success
 
 
-def best_success(task: TextTask[Any], limits: TextLimits, clock: Clock) -> Score:
-    """The best possible policy under the caps, on test instances; see the task's `best_how`."""
+def best_success(task: AnyTask, limits: TextLimits, clock: Clock) -> Score:
+    """Returns the best possible policy under the caps, on test instances; see the task's `best_how`."""
     caps = (limits.max_turns, limits.max_actions_per_turn, limits.max_actions)
     successes = []
     for _ in test_instances(task, clock):

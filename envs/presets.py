@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ragen_envs.registry import check_env_name, default_limits, env_names
+from ragen_envs.tree import Tree
 
 PAPER_PRESETS = ("ragen-v1", "ragen-v2")
 """Presets with the papers' caps."""
@@ -13,8 +14,8 @@ PAPER_ENVS = ("sokoban", "frozen_lake", "bandit", "countdown")
 """Environments that have them; others have the caps that they need."""
 _V1_LIMITS = {"max_turns": 5, "max_actions_per_turn": 5, "max_actions": 10}
 _V2_LIMITS = {"max_turns": 5, "max_actions_per_turn": 2, "max_actions": 10}
-_LIMITS: dict[str, dict[str, Any]] = {"ragen-v1": _V1_LIMITS, "ragen-v2": _V2_LIMITS}
-_TASKS: dict[str, dict[str, dict[str, Any]]] = {
+_LIMITS: dict[str, Tree] = {"ragen-v1": _V1_LIMITS, "ragen-v2": _V2_LIMITS}
+_TASKS: dict[str, dict[str, Tree]] = {
     "sokoban": {
         "ragen-v1": {"observation": "grid"},
         "ragen-v2": {"observation": "both"},
@@ -53,7 +54,7 @@ _TASKS: dict[str, dict[str, dict[str, Any]]] = {
         "leg-counting": {"generator": "leg_counting"},
     },
 }
-_OWN_LIMITS: dict[tuple[str, str], dict[str, Any]] = {
+_OWN_LIMITS: dict[tuple[str, str], Tree] = {
     ("sudoku", "9x9"): {"max_turns": 10, "max_actions_per_turn": 5, "max_actions": 50},
     ("webshop", "15-actions"): {"max_turns": 15, "max_actions_per_turn": 1, "max_actions": 15},
     ("game_2048", "64"): {"max_turns": 7, "max_actions_per_turn": 5, "max_actions": 35},
@@ -64,19 +65,19 @@ _OWN_LIMITS: dict[tuple[str, str], dict[str, Any]] = {
 class Preset(NamedTuple):
     """What `make_text_env` takes: settings of the task, and fields of TextLimits."""
 
-    task: dict[str, Any]
-    limits: dict[str, Any]
+    task: Tree
+    limits: Tree
 
 
 def preset_names(env: str) -> list[str]:
-    """The presets of `env` (short name or Gymnasium id). Raises ValueError for an unknown environment."""
+    """Returns the presets of `env` (short name or Gymnasium id). Raises ValueError for an unknown environment."""
     short = check_env_name(env)
     papers = PAPER_PRESETS if short in PAPER_ENVS else ()
     return ["default", *papers, *(name for name in _TASKS[short] if name not in PAPER_PRESETS)]
 
 
 def preset(env: str, name: str = "default") -> Preset:
-    """Fresh copies of the settings that preset `name` of `env` stands for.
+    """Returns fresh copies of the settings that preset `name` of `env` stands for.
 
     Raises:
         ValueError: unknown environment or preset; names the allowed ones and the nearest.
@@ -91,5 +92,5 @@ def preset(env: str, name: str = "default") -> Preset:
 
 
 def all_presets() -> list[tuple[str, str, Preset]]:
-    """Every (environment, preset name, preset)."""
+    """Returns every (environment, preset name, preset)."""
     return [(env, name, preset(env, name)) for env in env_names() for name in preset_names(env)]

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from ragen_envs.task import TextTask
+from ragen_envs.task import AnyTask, TextTask
 from ragen_envs.text import TextEnv, TextLimits, check_limit_names
+from ragen_envs.tree import Tree
 from ragen_envs.worlds import ENVIRONMENTS, TASKS, construct
 
 if TYPE_CHECKING:
@@ -16,17 +17,17 @@ if TYPE_CHECKING:
 
 
 def gym_id(name: str) -> str:
-    """`sokoban` → `ragen/Sokoban-v0`."""
+    """Returns `sokoban` → `ragen/Sokoban-v0`."""
     return f"ragen/{name.title().replace('_', '')}-v0"
 
 
 def env_names() -> list[str]:
-    """The environments for one agent that ship with the package."""
+    """Returns the environments for one agent that ship with the package."""
     return list(TASKS)
 
 
 def check_env_name(name: str) -> str:
-    """The name that `make_task` takes for `name`, which may be a Gymnasium id: `ragen/Sokoban-v0` → `sokoban`.
+    """Returns the name that `make_task` takes for `name`, which may be a Gymnasium id: `ragen/Sokoban-v0` → `sokoban`.
 
     Raises:
         ValueError: unknown, or a game for several seats; names the nearest.
@@ -38,7 +39,7 @@ def check_env_name(name: str) -> str:
     return name
 
 
-def register_text_env(name: str, world: type[TextTask[Any]] | type[TextGame]) -> None:
+def register_text_env(name: str, world: type[AnyTask] | type[TextGame]) -> None:
     """Makes a user's environment known as `name`, wherever an environment is named.
 
     Args:
@@ -58,13 +59,13 @@ def default_limits(name: str) -> dict[str, int]:
 
 
 def task_settings(name: str) -> list[str]:
-    """Names of the settings that `make_task` takes for `name`, beside Gymnasium's render_mode."""
+    """Returns names of the settings that `make_task` takes for `name`, beside Gymnasium's render_mode."""
     short = check_env_name(name)
     return [setting for setting in inspect.signature(_task_class(short)).parameters if setting != "render_mode"]
 
 
-def make_task(name: str, **settings: Any) -> TextTask[Any]:
-    """The task environment `name`, unwrapped. Raises ValueError for an unknown name or setting."""
+def make_task(name: str, **settings: Any) -> AnyTask:
+    """Returns the task environment `name`, unwrapped. Raises ValueError for an unknown name or setting."""
     short = check_env_name(name)
     if short not in TASKS:
         task = construct(short, _users_task(short), settings)
@@ -83,22 +84,22 @@ def make_task(name: str, **settings: Any) -> TextTask[Any]:
     return env
 
 
-def _task_class(short: str) -> type[TextTask[Any]]:
+def _task_class(short: str) -> type[AnyTask]:
     if short not in TASKS:
         return _users_task(short)
-    task: type[TextTask[Any]] = gym.envs.registration.load_env_creator(TASKS[short])  # type: ignore[assignment]
+    task: type[AnyTask] = gym.envs.registration.load_env_creator(TASKS[short])  # type: ignore[assignment]
     return task
 
 
-def _users_task(name: str) -> type[TextTask[Any]]:
+def _users_task(name: str) -> type[AnyTask]:
     world = ENVIRONMENTS.resolve(name)
     if not issubclass(world, TextTask):
         raise ValueError(f"{name!r} is a game for several seats; wanted is an environment for one agent")
     return world
 
 
-def make_text_env(name: str, task: dict[str, Any] | None = None, limits: dict[str, Any] | None = None) -> TextEnv:
-    """The text environment `name`.
+def make_text_env(name: str, task: Tree | None = None, limits: Tree | None = None) -> TextEnv:
+    """Returns the text environment `name`.
 
     Args:
         name: short name, Gymnasium id, a name that was registered, or an import path `package.module:Task`.

@@ -44,6 +44,6 @@ def parse_reply(text: str, *, think: bool = True) -> Reply:
 
 
 def format_reply(actions: list[str], thought: str | None = None) -> str:
-    """A well-formed reply; without `thought` the form for think=False."""
+    """Returns a well-formed reply; without `thought` the form for think=False."""
     answer = f"<answer>{f' {SEPARATOR} '.join(actions)}</answer>"
     return answer if thought is None else f"<think>{thought}</think>{answer}"

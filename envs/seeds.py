@@ -40,7 +40,7 @@ class Stream(IntEnum):
 
 
 def seed_of(stream: Stream, *words: int) -> int:
-    """63 bits that depend on the stream and on every word, independent from one combination to the next.
+    """Returns 63 bits that depend on the stream and on every word, independent from one combination to the next.
 
     Raises:
         ValueError: a negative word.
@@ -49,7 +49,7 @@ def seed_of(stream: Stream, *words: int) -> int:
 
 
 def block_of(stream: Stream, *words: int) -> int:
-    """The first of BLOCK consecutive seeds: for counters, whose seeds are then distinct without luck.
+    """Returns the first of BLOCK consecutive seeds: for counters, whose seeds are then distinct without luck.
 
     Consecutive, so that a pool of instances (a seed modulo its size) is gone through evenly.
     """
@@ -57,12 +57,12 @@ def block_of(stream: Stream, *words: int) -> int:
 
 
 def generator(stream: Stream, *words: int) -> np.random.Generator:
-    """A generator of its own for the stream and the words."""
+    """Returns a generator of its own for the stream and the words."""
     return np.random.default_rng(_sequence(stream, words))
 
 
 def _sequence(stream: Stream, words: tuple[int, ...]) -> np.random.SeedSequence:
-    """NumPy cuts words into 32 bits and drops zeros at the end, so lengths and count are told."""
+    """Returns numPy cuts words into 32 bits and drops zeros at the end, so lengths and count are told."""
     entropy: list[int] = [stream, len(words)]
     for word in words:
         entropy += [word.bit_length() // 32 + 1, word]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import gymnasium as gym
 
 MAX_TEXT = 1_000_000
@@ -22,8 +20,8 @@ class AnyText(gym.spaces.Text):
     def __init__(self, max_length: int = MAX_TEXT) -> None:
         super().__init__(max_length, min_length=0)
 
-    def contains(self, x: Any) -> bool:
-        """Whether `x` is a string that is not too long."""
+    def contains(self, x: object) -> bool:
+        """Says whether `x` is a string that is not too long."""
         return isinstance(x, str) and len(x) <= self.max_length
 
     def __repr__(self) -> str:

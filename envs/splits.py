@@ -17,6 +17,7 @@ from ragen_envs.seeds import Stream, block_of
 
 T = TypeVar("T")
 _MAX_DRAWS = 2_000
+"""Tries for an instance of the wanted split: where each try hits a quarter, 2,000 misses do not happen."""
 _MAX_REPEATS = 1_000
 """Numbers in a row that bring no new instance before a split counts as known: one that holds 1 % of the draws is missed
 with a chance of 4e-5."""
@@ -31,7 +32,7 @@ class Split(StrEnum):
 
     @classmethod
     def parse(cls, name: str) -> Split:
-        """The split called `name`. Raises ValueError naming the allowed ones."""
+        """Returns the split called `name`. Raises ValueError naming the allowed ones."""
         try:
             return cls(name)
         except ValueError:
@@ -39,7 +40,7 @@ class Split(StrEnum):
 
 
 def split_of(instance_key: str) -> Split:
-    """Half of all instances train, a quarter validate, a quarter test."""
+    """Returns half of all instances train, a quarter validate, a quarter test."""
     first_byte = hashlib.sha256(instance_key.encode()).digest()[0]
     if first_byte < 128:
         return Split.TRAIN
@@ -49,7 +50,7 @@ def split_of(instance_key: str) -> Split:
 def draw_instance(
     seed: int, split: Split, generate: Callable[[np.random.Generator], T | None], key: Callable[[T], str]
 ) -> T:
-    """The first instance of `split` in the stream that `seed` starts; the same in every process and run.
+    """Returns the first instance of `split` in the stream that `seed` starts; the same in every process and run.
 
     Args:
         seed: instance seed, ≥ 0.
@@ -71,7 +72,7 @@ def draw_instance(
 
 
 def instance_seed(split: str, number: int) -> int:
-    """The seed of instance `number` of a split wherever nothing is trained: evaluations, baselines, play.
+    """Returns the seed of instance `number` of a split wherever nothing is trained: evaluations, baselines, play.
 
     Raises:
         ValueError: an unknown split.
@@ -80,7 +81,7 @@ def instance_seed(split: str, number: int) -> int:
 
 
 def distinct_numbers(key_of: Callable[[int], str]) -> Iterator[int]:
-    """The numbers among 0, 1, 2 … that name different instances, until there seem to be no more.
+    """Returns the numbers among 0, 1, 2 … that name different instances, until there seem to be no more.
 
     Args:
         key_of: the key of the instance with a number, in one split.

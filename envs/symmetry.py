@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def square_forms(rows: Sequence[str]) -> list[tuple[str, ...]]:
-    """The 8 grids that turning and mirroring make of `rows` (equally long lines of one symbol a cell)."""
+    """Returns the 8 grids that turning and mirroring make of `rows` (equally long lines of one symbol a cell)."""
     columns = ["".join(column) for column in zip(*rows, strict=True)]
     forms = []
     for lines in (rows, columns):
@@ -16,5 +16,5 @@ def square_forms(rows: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def canonical_grid(rows: Sequence[str]) -> str:
-    """The first of the 8 forms of `rows` in the order of text, as lines."""
+    """Returns the first of the 8 forms of `rows` in the order of text, as lines."""
     return "\n".join(min(square_forms(rows)))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import gymnasium as gym
 import numpy as np
 
 from ragen_envs.seeds import Stream, seed_of
 from ragen_envs.splits import Split
+from ragen_envs.tree import Tree
 
 ActionT = TypeVar("ActionT")
 
@@ -27,29 +28,31 @@ class TextTask(gym.Env[Any, ActionT], Generic[ActionT]):
         group share the instance but not the luck. Default: the same as `seed`.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 - Gymnasium declares it so
+    metadata: Tree = {"render_modes": ["ansi"]}  # noqa: RUF012 - Gymnasium declares it so
     title: ClassVar[str]
     """The one-word prompt of the brief style; also the name in tables."""
     best_how: ClassVar[str] = "shortest solution within the caps"
-    """How `best_success` is computed, for tables."""
+    """Words for how `best_success` is computed, for tables."""
     default_limits: ClassVar[Mapping[str, int]] = {}
     """Caps of TextLimits that differ from its defaults, for a task that those do not fit."""
 
     @abstractmethod
     def rules(self) -> str:
-        """The task in a few sentences: symbols, actions, rewards, goal. Shown once, in the full prompt style."""
+        """Returns the task in a few sentences: symbols, actions, rewards, goal. Shown once, in the full prompt
+        style.
+        """
 
     @abstractmethod
     def describe(self) -> str:
-        """The current state as text."""
+        """Returns the current state as text."""
 
     @abstractmethod
     def parse_action(self, text: str) -> ActionT | None:
-        """The structured action that `text` names (case-insensitively), or None; never raises."""
+        """Returns the structured action that `text` names (case-insensitively), or None; never raises."""
 
     @abstractmethod
     def legal_actions(self) -> list[str]:
-        """Names of the actions that can be taken now; empty when the action is free text."""
+        """Returns names of the actions that can be taken now; empty when the action is free text."""
 
     @property
     @abstractmethod
@@ -62,7 +65,7 @@ class TextTask(gym.Env[Any, ActionT], Generic[ActionT]):
         """Canonical text of the instance: equal keys mean the same instance. Decides the split."""
 
     def solve(self) -> list[str] | None:
-        """Action names that reach the goal from here if chance allows, or None if there are none."""
+        """Returns action names that reach the goal from here if chance allows, or None if there are none."""
         raise NotImplementedError(f"{self.title} has no solver")
 
     def fewest_actions(self) -> int:
@@ -70,38 +73,42 @@ class TextTask(gym.Env[Any, ActionT], Generic[ActionT]):
         return 1
 
     def random_action(self, rng: np.random.Generator) -> str:
-        """A legal action's name, uniformly at random. A task with free-text actions must override it."""
+        """Returns a legal action's name, uniformly at random. A task with free-text actions must override it."""
         legal = self.legal_actions()
         if not legal:
             raise NotImplementedError(f"{self.title} has no random actions")
         return legal[int(rng.integers(len(legal)))]
 
     def best_success(self, max_turns: int, max_actions_per_turn: int, max_actions: int) -> float:
-        """Greatest chance of success from here under the caps. Assumes certain moves and a solver that is shortest."""
+        """Returns greatest chance of success from here under the caps. Assumes certain moves and a solver that is
+        shortest.
+        """
         solution = self.solve()
         return float(solution is not None and len(solution) <= min(max_actions, max_turns * max_actions_per_turn))
 
     def blind_choices(self, num_actions: int) -> tuple[int, ...]:
-        """How many choices each step of a plan has that is made without looking at the state, for `num_actions`."""
+        """Says how many choices each step of a plan has that is made without looking at the state, for
+        `num_actions`.
+        """
         return (len(self.legal_actions()),) * num_actions
 
     def blind_success(self, plan: tuple[int, ...]) -> float:
-        """Chance of success if `plan` (indices into the choices of `blind_choices`) is played from here."""
+        """Returns chance of success if `plan` (indices into the choices of `blind_choices`) is played from here."""
         raise NotImplementedError(f"{self.title} has no blind plans")
 
     def _seed_or_draw(self, seed: int | None, pool_size: int | None = None) -> int:
-        """`seed`, or one from `np_random` if there is none; modulo `pool_size` if there is one."""
+        """Returns `seed`, or one from `np_random` if there is none; modulo `pool_size` if there is one."""
         if seed is None:
             seed = int(self.np_random.integers(2**31))
         return seed if pool_size is None else seed % pool_size
 
     def render(self) -> str:  # type: ignore[override]
-        """The state as text (render mode "ansi")."""
+        """Returns the state as text (render mode "ansi")."""
         return self.describe()
 
 
-def read_options(seed: int | None, options: dict[str, Any] | None) -> tuple[Split, int | None]:
-    """(split, outcome seed) of a `reset` call.
+def read_options(seed: int | None, options: Tree | None) -> tuple[Split, int | None]:
+    """Returns (split, outcome seed) of a `reset` call.
 
     Raises:
         ValueError: an unknown option or split.
@@ -121,7 +128,7 @@ def check_pool_size(pool_size: int | None) -> None:
 
 
 def chance_seed(outcome_seed: int) -> int:
-    """Seed of the stream that the chance inside an episode is drawn from.
+    """Returns seed of the stream that the chance inside an episode is drawn from.
 
     Never the stream that instances are drawn from, even where the two seeds are equal: else the luck would be a
     function of the map.
@@ -132,3 +139,7 @@ def chance_seed(outcome_seed: int) -> int:
     if outcome_seed < 0:
         raise ValueError(f"outcome_seed must be ≥ 0, got {outcome_seed}")
     return seed_of(Stream.CHANCE, outcome_seed)
+
+
+AnyTask: TypeAlias = TextTask[Any]
+"""A task with actions of whatever kind."""

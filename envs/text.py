@@ -10,7 +10,8 @@ import gymnasium as gym
 
 from ragen_envs.reply import SEPARATOR, parse_reply
 from ragen_envs.spaces import AnyText
-from ragen_envs.task import TextTask
+from ragen_envs.task import AnyTask
+from ragen_envs.tree import Tree
 
 PromptStyle = Literal["full", "brief"]
 WITHOUT_THOUGHT = ", answer only"
@@ -64,9 +65,9 @@ class TextEnv(gym.Env[str, str]):
     `system_prompt` is the conversation's system message.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 - Gymnasium declares it so
+    metadata: Tree = {"render_modes": ["ansi"]}  # noqa: RUF012 - Gymnasium declares it so
 
-    def __init__(self, task: TextTask[Any], limits: TextLimits | None = None) -> None:
+    def __init__(self, task: AnyTask, limits: TextLimits | None = None) -> None:
         """Raises ValueError if the caps make success impossible."""
         self.task = task
         self.limits = limits or TextLimits()
@@ -97,7 +98,7 @@ class TextEnv(gym.Env[str, str]):
         """Actions the episode may still take."""
         return self.limits.max_actions - self.actions_taken
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[str, Tree]:
         """Starts an episode; `options` as in TextTask (split, outcome_seed)."""
         super().reset(seed=seed)
         _, task_info = self.task.reset(seed=seed, options=options)
@@ -105,7 +106,7 @@ class TextEnv(gym.Env[str, str]):
         state = self.task.describe()
         return self._prompt(state), {**task_info, "success": False, "stop_reason": "", "state": state}
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def step(self, action: str) -> tuple[str, float, bool, bool, Tree]:
         """Plays one turn with the reply `action`. Raises gym.error.ResetNeeded after the end."""
         if self._done:
             raise gym.error.ResetNeeded("the episode has ended (or never begun): call reset()")
@@ -137,7 +138,7 @@ class TextEnv(gym.Env[str, str]):
         return observation, float(reward), terminated, truncated, info
 
     def render(self) -> str:  # type: ignore[override]
-        """The task's state as text."""
+        """Returns the task's state as text."""
         return self.task.describe()
 
     def close(self) -> None:
@@ -166,7 +167,7 @@ class TextEnv(gym.Env[str, str]):
         return f"Turn {self.turn}, {self.actions_left} actions left\n{state}"
 
 
-def _check_reach(task: TextTask[Any], limits: TextLimits) -> None:
+def _check_reach(task: AnyTask, limits: TextLimits) -> None:
     allowed = min(limits.max_actions, limits.max_turns * limits.max_actions_per_turn)
     if allowed < task.fewest_actions():
         raise ValueError(
@@ -177,7 +178,7 @@ def _check_reach(task: TextTask[Any], limits: TextLimits) -> None:
 
 
 def _feedback(reward: float, run: list[str], dropped: list[str]) -> str:
-    """What the next prompt says of the last turn."""
+    """Says what the next prompt says of the last turn."""
     if not run:
         return f"Reward {reward:.1f}, no valid action"
     return f"Reward {reward:.1f}" + (f", ignored {len(dropped)}" if dropped else "")

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import gymnasium as gym
 
 from ragen_envs.open_names import OpenNames
-from ragen_envs.task import TextTask
+from ragen_envs.task import AnyTask, TextTask
 
 if TYPE_CHECKING:
     from ragen_envs.games.game import TextGame
 
-World: TypeAlias = "type[TextTask[Any]] | type[TextGame]"
+World: TypeAlias = "type[AnyTask] | type[TextGame]"
 TASKS: dict[str, str] = {
     "sokoban": "ragen_envs.sokoban.env:SokobanEnv",
     "frozen_lake": "ragen_envs.frozen_lake.env:FrozenLakeTask",
@@ -46,7 +46,7 @@ GAMES: dict[str, str] = {
 
 
 def construct(name: str, world: type, settings: Mapping[str, Any]) -> object:
-    """An instance of a user's class with `settings`.
+    """Returns an instance of a user's class with `settings`.
 
     Raises:
         ValueError: settings that its constructor does not take, or whatever the constructor itself raises; a sentence.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,8 +10,9 @@ from ragen_envs.splits import Split
 from rllib_ragen.config.command_line import make_parser, positive, read_layers, run_command
 from rllib_ragen.config.load import flatten, merge, preset
 from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.faults.ending import leave
 from rllib_ragen.faults.exit_codes import NothingPlayed
-from rllib_ragen.faults.watchdog import Watchdog
+from rllib_ragen.faults.watchdog import Watchdog, on_stderr
 from rllib_ragen.run.evaluation import Evaluation, find_baselines, outcome_lines, scale_line
 from rllib_ragen.run.folder import RunFolder, SavedState, is_run_folder
 from rllib_ragen.run.preflight import preflight
@@ -24,21 +24,21 @@ _FLAGS = ("--env", "--engine", "--num-env-runners", "--seed")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code: 0 done, 2 bad input, others as in docs/faults.md."""
+    """Returns the command; its exit code: 0 done, 2 bad input, others as in docs/faults.md."""
     options = parse(arguments)
 
     def work() -> None:
         config, saved = plan(options)
         print(f"sampling  {preflight(config, writes=False).why}", flush=True)
         number, fault = options.num_instances or config.eval.num_test_instances or 256, config.fault
-        with Watchdog(_say, report_after_s=fault.report_after_s, hang_timeout_s=fault.hang_timeout_s):
+        with Watchdog(on_stderr, report_after_s=fault.report_after_s, hang_timeout_s=fault.hang_timeout_s):
             evaluate(config, saved, options.split, number)
 
     return run_command(work, keys=options.keys)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Returns the command line."""
     parser = make_parser(
         "evaluate", "Success of a model on instances of one split, sampled (rollout.temperature) and greedy.", _FLAGS
     )
@@ -58,7 +58,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def plan(options: argparse.Namespace) -> tuple[RunConfig, SavedState | None]:
-    """The config to evaluate under, and the checkpoint to load into it (None: the model folder as it is).
+    """Returns the config to evaluate under, and the checkpoint to load into it (None: the model folder as it is).
 
     Raises:
         ConfigError: whatever is wrong, in one sentence.
@@ -108,9 +108,5 @@ def evaluate(config: RunConfig, saved: SavedState | None, split: str, num_instan
         algo.stop()
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main)

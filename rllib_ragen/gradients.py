@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from rllib_ragen.config.command_line import make_parser, positive, read_layers, 
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import merge
 from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.faults.ending import leave
 from rllib_ragen.run.folder import RunFolder, SavedState, is_run_folder
 from rllib_ragen.run.preflight import preflight
 from rllib_ragen.run.start_ray import start_ray
@@ -20,10 +20,11 @@ from rllib_ragen.starpo.checks.build_config import build_config
 
 _FLAGS = ("--engine", "--num-env-runners", "--num-groups", "--group-size")
 _BUCKETS = 6
+"""Buckets of the table where none are asked for: as many as a run logs."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code: 0 done, 2 bad input."""
+    """Returns the command; its exit code: 0 done, 2 bad input."""
     options = parse(arguments)
 
     def work() -> None:
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Returns the command line."""
     parser = make_parser(
         "gradients",
         "Plays the batch that would be trained on next, sorts its groups by reward spread into buckets, and prints the"
@@ -49,7 +50,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def plan(options: argparse.Namespace) -> tuple[RunConfig, SavedState, Path]:
-    """The run's config, the checkpoint, and the file to write.
+    """Returns the run's config, the checkpoint, and the file to write.
 
     Raises:
         ConfigError: whatever is wrong, in one sentence.
@@ -99,4 +100,4 @@ def measure(config: RunConfig, saved: SavedState, num_buckets: int, out: Path) -
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main)

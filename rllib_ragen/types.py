@@ -87,7 +87,7 @@ class Turn:
     """A valid action ran."""
     num_actions: int = 0
     cached_tokens: int = 0
-    """Of the whole context before the reply, tokens that the engine did not compute again."""
+    """Tokens of the whole context before the reply that the engine did not compute again."""
     prompt: str = ""
     """The user message, for people to read; never tokenised again."""
     state: str = ""
@@ -112,7 +112,9 @@ class Trajectory:
     error: str = ""
     """What went wrong, if stop_reason.failed."""
     outcome: str = ""
-    """Of a game that says so: win, draw or loss."""
+    """Result of a game that says so: win, draw or loss."""
+    index: int = field(default=-1, compare=False)
+    """Place in the batch that an iteration learns from; −1: in none."""
     instance_key: str = ""
     """Canonical text of the task instance; empty where the environment names none."""
 
@@ -137,17 +139,19 @@ class Trajectory:
         return sum(len(turn.reply_ids) for turn in self.turns)
 
     def token_ids(self) -> IntArray:
-        """[num_tokens] the exact token stream."""
+        """Returns [num_tokens] the exact token stream."""
         parts = [ids for turn in self.turns for ids in (turn.prompt_ids, turn.reply_ids)]
         return np.concatenate(parts) if parts else np.zeros(0, np.int32)
 
     def turn_index(self) -> IntArray:
-        """[num_tokens] the turn whose reply a token belongs to, −1 for prompt tokens. Its ≥ 0 is the loss mask."""
+        """Returns [num_tokens] the turn whose reply a token belongs to, −1 for prompt tokens. Its ≥ 0 is the loss
+        mask.
+        """
         parts = [np.full(n, k, np.int32) for i, t in enumerate(self.turns) for n, k in _spans(t, i)]
         return np.concatenate(parts) if parts else np.zeros(0, np.int32)
 
     def behaviour_logprobs(self) -> FloatArray:
-        """[num_tokens] the sampler's log-probs, 0 on prompt tokens."""
+        """Returns [num_tokens] the sampler's log-probs, 0 on prompt tokens."""
         parts = [a for t in self.turns for a in (np.zeros(len(t.prompt_ids), np.float32), t.logprobs)]
         return np.concatenate(parts) if parts else np.zeros(0, np.float32)
 
@@ -175,6 +179,8 @@ class TokenRow:
     weight: float = 1.0
     """Factor on this trajectory's policy loss."""
     module_id: str = DEFAULT_MODULE
+    index: int = field(default=-1, compare=False)
+    """Place among the rows of an update; −1: in none."""
 
     @property
     def num_tokens(self) -> int:

@@ -14,6 +14,8 @@ from tests.report.browser import missing as missing_browser
 
 # Before torch is imported, here and in the processes that tests start: more threads than cores make small models slow.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Ray starts a worker per CPU for tasks, of which there are none: a second of CPU time each, for nothing.
+os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
 # On a busy machine an example takes as long as it takes.
 hypothesis.settings.register_profile(
     "no_deadline", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -25,8 +27,15 @@ OF_RAY_DEFAULT = ("aiohttp_cors", "colorful", "opencensus", "smart_open", "virtu
 MISSING = [name for name in OF_RAY_DEFAULT if importlib.util.find_spec(name) is None]
 
 
-LONG = ("tests/sweep/test_sweep.py", "tests/run/test_run.py", "tests/learner/test_splits.py")
-"""Files that take longest, in order: with several processes they begin first, so that none is left alone at the end."""
+LONG = (
+    *("tests/rollout/test_vllm_engine.py", "tests/sweep/test_sweep.py", "tests/faults/test_driver.py"),
+    *("tests/run/test_run.py", "tests/starpo/test_resume.py", "tests/run/test_jobs.py", "tests/starpo/test_lora.py"),
+    *("tests/faults/test_storage.py", "tests/faults/test_runners.py", "tests/learner/test_splits.py"),
+    *("tests/starpo/test_games.py", "tests/starpo/test_runners.py", "tests/house/test_wheel.py"),
+    *("tests/starpo/test_training.py", "tests/run/test_game_run.py", "tests/diagnostics/test_gradients.py"),
+)
+"""Files that start Ray, vLLM or commands often: with several processes they begin first, so that at the end no process
+is left alone with one of them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 _OVERWRITTEN = "every entry is written before it is read"
-_NOTHING_RANKED = "without a ranked group every number of the best is none"
 _ANY_SIGN = "only the sign orders"
 
 EQUIVALENT: dict[str, dict[tuple[str, str], str]] = {
@@ -13,13 +12,6 @@ EQUIVALENT: dict[str, dict[tuple[str, str], str]] = {
     "credit/filters.py": {
         ("filter_groups", "1 → 2"): _ANY_SIGN,
         ("filter_groups", "1 → 2 #2"): _ANY_SIGN,
-        ("_all", "return len(ranked) → return None"): "a slice up to None is the whole list",
-        ("_top_p", "return 0 → return None"): _NOTHING_RANKED,
-        ("_top_p", "0 → 1"): _NOTHING_RANKED,
-        ("_top_p", "0 → -1"): _NOTHING_RANKED,
-        ("_top_p_softmax", "return 0 → return None"): _NOTHING_RANKED,
-        ("_top_p_softmax", "0 → 1"): _NOTHING_RANKED,
-        ("_top_p_softmax", "0 → -1"): _NOTHING_RANKED,
     },
     "credit/normalise.py": {
         ("normalised_rewards", f"np.{made}_like(returns) → {other}"): _OVERWRITTEN

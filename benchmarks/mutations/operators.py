@@ -60,6 +60,8 @@ class Mutation:
     """`before → after`, with #2, #3 … if the same change can be made in several places there."""
     code: CodeType
     """The whole module, changed."""
+    names: frozenset[str]
+    """What of the module's names that makes another thing of."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -71,7 +73,10 @@ def mutations(source: str, filename: str) -> Iterator[Mutation]:
     """Every change of a module, top to bottom."""
     tree = ast.parse(source)
     seen: Counter[tuple[str, str]] = Counter()
+    names: frozenset[str] = frozenset()
     for where, holder, field, index, node in list(_slots(tree, "module")):
+        if holder is tree:
+            names = _affected(tree, node)
         for replacement in _replacements(node, holder, field):
             change = f"{_text(node)} → {getattr(replacement, 'said', '') or _text(replacement)}"
             seen[where, change] += 1
@@ -81,7 +86,25 @@ def mutations(source: str, filename: str) -> Iterator[Mutation]:
             _put(holder, field, index, replacement)
             code = compile(tree, filename, "exec")
             _put(holder, field, index, node)
-            yield Mutation(where, getattr(node, "lineno", 0), change + (f" #{number}" if number > 1 else ""), code)
+            name = change + (f" #{number}" if number > 1 else "")
+            yield Mutation(where, getattr(node, "lineno", 0), name, code, names)
+
+
+def _affected(tree: ast.Module, statement: ast.AST) -> frozenset[str]:
+    """Names that a statement of the module binds, and of a constant also those that are made from it further down."""
+    names = _bound(statement)
+    if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+        return frozenset(names)
+    for later in tree.body[tree.body.index(statement) + 1 :]:  # type: ignore[arg-type]
+        if names & {node.id for node in ast.walk(later) if isinstance(node, ast.Name)}:
+            names |= _bound(later)
+    return frozenset(names)
+
+
+def _bound(statement: ast.AST) -> set[str]:
+    if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+        return {statement.name}
+    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
 def _put(holder: ast.AST, field: str, index: int | None, node: ast.AST) -> None:
@@ -104,8 +127,9 @@ def _slots(holder: ast.AST, where: str) -> Iterator[tuple[str, ast.AST, str, int
             yield where, holder, field, index, node
             if isinstance(node, ast.Raise):
                 continue
-            named = isinstance(node, (ast.FunctionDef, ast.ClassDef))
-            inner = f"{where}.{node.name}".removeprefix("module.") if named else where
+            inner = where
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                inner = f"{where}.{node.name}".removeprefix("module.")
             yield from _slots(node, inner)
 
 
@@ -124,7 +148,8 @@ def _replacements(node: ast.AST, holder: ast.AST, field: str) -> Iterator[ast.AS
     if isinstance(node, ast.expr):
         yield from _of_expression(node)
         if field == "test" and not isinstance(node, (ast.Compare, ast.BoolOp)):
-            yield node.operand if _is_not(node) else ast.UnaryOp(ast.Not(), node)
+            negated = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+            yield node.operand if negated else ast.UnaryOp(ast.Not(), node)  # type: ignore[attr-defined]
         if field == "test" and isinstance(holder, (ast.If, ast.IfExp)):
             yield ast.Constant(False)
         if field == "ifs":
@@ -137,10 +162,6 @@ def _replacements(node: ast.AST, holder: ast.AST, field: str) -> Iterator[ast.AS
 
 def _is_none(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
-
-
-def _is_not(node: ast.AST) -> bool:
-    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
 
 
 def _of_expression(node: ast.expr) -> Iterator[ast.AST]:

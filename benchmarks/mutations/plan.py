@@ -8,7 +8,23 @@ from pathlib import Path
 TOP = Path(__file__).parents[2]
 FOLDERS = ("credit", "learner/losses")
 """Every module in these is changed."""
-FURTHER: dict[str, tuple[str, ...]] = {
+_GROUPS = ("credit/test_group_estimators.py", "credit/test_faults.py")
+_TURNS = ("credit/test_turn_estimators.py",)
+_DOORS = ("doors/test_names.py",)
+ELSEWHERE: dict[str, tuple[str, ...]] = {
+    "credit/dr_grpo.py": _GROUPS,
+    "credit/filter_rules.py": ("credit/test_filters.py", *_DOORS),
+    "credit/gigpo.py": _TURNS,
+    "credit/group_scores.py": ("credit/test_filters.py",),
+    "credit/groups.py": _GROUPS,
+    "credit/grpo.py": _GROUPS,
+    "credit/registry.py": (*_GROUPS, *_DOORS),
+    "credit/reinforce_plus_plus_baseline.py": ("credit/test_reinforce_plus_plus.py",),
+    "credit/rloo.py": _GROUPS,
+    "credit/turn_grpo.py": _TURNS,
+    "credit/turn_level.py": _TURNS,
+    "credit/weighting.py": ("credit/test_normalise.py",),
+    "learner/losses/registry.py": _DOORS,
     "learner/objective.py": ("learner/test_objective.py",),
     "learner/schedule.py": ("learner/test_schedule.py",),
     "models/chat_format.py": ("rollout/test_chat_format.py", "rollout/test_chat.py"),
@@ -16,13 +32,14 @@ FURTHER: dict[str, tuple[str, ...]] = {
     "rollout/engines/sampling.py": ("rollout/test_sampling.py",),
     "rollout/specs.py": ("rollout/test_specs.py",),
 }
-"""By path below rllib_ragen/: test files below tests/."""
+"""Test files below tests/ by path below rllib_ragen/, of modules whose tests have neither their name nor folder."""
 
 
 def planned() -> dict[str, tuple[str, ...]]:
     """Of every module, by path below rllib_ragen/: its test files below tests/.
 
-    A module of FOLDERS has `test_<module>.py` or `test_<module>_loss.py`, or else all tests of its folder.
+    A module of FOLDERS has `test_<module>.py` or `test_<module>_loss.py`, or what ELSEWHERE says, or else all tests of
+    its folder.
     """
     found = {}
     for folder in FOLDERS:
@@ -32,7 +49,7 @@ def planned() -> dict[str, tuple[str, ...]]:
                 own = [tests / f"test_{path.stem}.py", tests / f"test_{path.stem}_loss.py"]
                 chosen = [one for one in own if one.exists()] or sorted(tests.glob("test_*.py"))
                 found[f"{folder}/{path.name}"] = tuple(f"{folder}/{one.name}" for one in chosen)
-    return found | FURTHER
+    return found | ELSEWHERE
 
 
 def digest(module: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from ragen_envs.bandit.arm_names import PAIRS
 from ragen_envs.spaces import MAX_STATE, AnyText
 from ragen_envs.task import TextTask, chance_seed, read_options
+from ragen_envs.tree import Tree
 
 
 class BanditEnv(TextTask[int]):
@@ -64,7 +65,7 @@ class BanditEnv(TextTask[int]):
         return self._arms
 
     def rules(self) -> str:
-        """The task in words."""
+        """Returns the task in words."""
         meaning = "the opposite of what its name suggests" if self.reversed else "what its name suggests"
         return (
             "Choose one of two arms, once. One is low-risk: it pays a little for certain. The other is high-risk: it "
@@ -73,7 +74,7 @@ class BanditEnv(TextTask[int]):
         )
 
     def describe(self) -> str:
-        """The two names; in the reversed variant also that they mean their opposite."""
+        """Returns the two names; in the reversed variant also that they mean their opposite."""
         lines = [f"Arms {', '.join(self.arms)}"]
         if self.reversed:
             lines.append("Names mean their opposite")
@@ -82,13 +83,13 @@ class BanditEnv(TextTask[int]):
         return "\n".join(lines)
 
     def parse_action(self, text: str) -> int | None:
-        """An arm's name, in any case."""
+        """Returns an arm's name, in any case."""
         names = [name.lower() for name in self.arms]
         name = text.strip().lower()
         return names.index(name) if name in names else None
 
     def legal_actions(self) -> list[str]:
-        """Both names, in the order shown."""
+        """Returns both names, in the order shown."""
         return list(self.arms)
 
     @property
@@ -102,18 +103,18 @@ class BanditEnv(TextTask[int]):
         return ", ".join(self.arms)
 
     def solve(self) -> list[str] | None:
-        """The high arm's name; None after the choice."""
+        """Returns the high arm's name; None after the choice."""
         return [self.arms[self._high]] if self._chosen is None else None
 
     def blind_choices(self, num_actions: int) -> tuple[int, ...]:
-        """The first or the second arm, once."""
+        """Returns the first or the second arm, once."""
         return (len(self.arms),)
 
     def blind_success(self, plan: tuple[int, ...]) -> float:
-        """1 if the arm in place `plan[0]` is the high arm."""
+        """Returns 1 if the arm in place `plan[0]` is the high arm."""
         return float(plan[:1] == (self._high,))
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[str, Tree]:
         """Draws the pair and order that (seed, split) names; `outcome_seed` decides the pay-out.
 
         Raises:
@@ -133,7 +134,7 @@ class BanditEnv(TextTask[int]):
         self._luck = np.random.default_rng(chance_seed(outcome_seed))
         return self.describe(), {"instance_key": self.instance_key}
 
-    def step(self, action: int) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int) -> tuple[str, float, bool, bool, Tree]:
         """Pulls an arm and ends.
 
         Raises:

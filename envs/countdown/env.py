@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -20,9 +20,12 @@ from ragen_envs.countdown.puzzle import (
 from ragen_envs.spaces import MAX_STATE, AnyText
 from ragen_envs.splits import Split, draw_instance
 from ragen_envs.task import TextTask, check_pool_size, read_options
+from ragen_envs.tree import Tree
 
 _RIGHT_REWARD = 1.0
+"""Reward of an expression that reaches the target."""
 _RIGHT_NUMBERS_REWARD = 0.1
+"""Reward of one that uses the right numbers only: RAGEN's partial credit, a tenth of the goal's."""
 
 
 class CountdownEnv(TextTask[str]):
@@ -73,7 +76,7 @@ class CountdownEnv(TextTask[str]):
         return self._puzzle
 
     def rules(self) -> str:
-        """The task in words."""
+        """Returns the task in words."""
         return (
             "Reach the target with an arithmetic expression that uses each number exactly once, with + - * / and "
             "parentheses. You have one attempt. Action: the expression alone, without an equals sign. "
@@ -82,16 +85,16 @@ class CountdownEnv(TextTask[str]):
         )
 
     def describe(self) -> str:
-        """Numbers and target; after the attempt also the attempt."""
+        """Returns numbers and target; after the attempt also the attempt."""
         lines = [f"Numbers {' '.join(map(str, self.puzzle.numbers))}", f"Target {self.puzzle.target}"]
         return "\n".join(lines if self._attempt is None else [*lines, f"Tried {self._attempt}"])
 
     def parse_action(self, text: str) -> str | None:
-        """The text, spaces made even, if it is an arithmetic expression; `step` decides what it is worth."""
+        """Returns the text, spaces made even, if it is an arithmetic expression; `step` decides what it is worth."""
         return None if parse_expression(text) is None else " ".join(text.split())
 
     def legal_actions(self) -> list[str]:
-        """Empty: the action is free text."""
+        """Returns empty: the action is free text."""
         return []
 
     @property
@@ -105,23 +108,25 @@ class CountdownEnv(TextTask[str]):
         return self.puzzle.key
 
     def solve(self) -> list[str] | None:
-        """One expression, tokens separated by spaces; None after the attempt."""
+        """Returns one expression, tokens separated by spaces; None after the attempt."""
         solution = solve_puzzle(self.puzzle) if self._attempt is None else None
         return None if solution is None else [solution]
 
     def random_action(self, rng: np.random.Generator) -> str:
-        """An expression that uses every number once, by random joins."""
+        """Returns an expression that uses every number once, by random joins."""
         return random_expression(rng, self.puzzle.numbers)[1]
 
     def blind_choices(self, num_actions: int) -> tuple[int, ...]:
-        """One template for all puzzles, such as first · second + third: which two terms to join, and how, each time."""
+        """Returns one template for all puzzles, such as first · second + third: which two terms to join, and how, each
+        time.
+        """
         return template_choices(len(self.puzzle.numbers))
 
     def blind_success(self, plan: tuple[int, ...]) -> float:
-        """1 if the template `plan`, filled with the numbers as shown, reaches the target."""
+        """Returns 1 if the template `plan`, filled with the numbers as shown, reaches the target."""
         return float(fill_template(self.puzzle.numbers, plan) == self.puzzle.target)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[str, Tree]:
         """Draws the puzzle that (seed, split) names; without a seed, one from `np_random`."""
         super().reset(seed=seed)
         split, _ = read_options(seed, options)
@@ -129,7 +134,7 @@ class CountdownEnv(TextTask[str]):
         self._puzzle, self._attempt, self._solved = _puzzle_of(seed, split, *self._shape), None, False
         return self.describe(), {"instance_key": self.instance_key}
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def step(self, action: str) -> tuple[str, float, bool, bool, Tree]:
         """Scores the attempt and ends; any string is in the action space, and what is no expression scores 0.
 
         Raises:

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 _MAX_CHARS = 200
+"""Longest expression that is parsed: six numbers and their operators take 40 characters."""
 _MAX_DEPTH = 50
+"""Deepest nesting that is parsed, far below Python's recursion limit."""
 _SHAPE = re.compile(r"[( ]*[0-9]+[) ]*(?:[-+*/][( ]*[0-9]+[) ]*)*")
 """Whole numbers with an operator between every two. What `ast` still has to find out is whether parentheses match. It
 takes 10 times as long to refuse a text, and a reply may hold 100,000 of them."""
@@ -33,7 +35,7 @@ class Expression:
 
 
 def parse_expression(text: str) -> Expression | None:
-    """The expression that `text` is, or None if it is none. Total: no text makes it raise.
+    """Returns the expression that `text` is, or None if it is none. Total: no text makes it raise.
 
     Taken are whole numbers, + - * / (also × ÷ −), and parentheses, in at most 200 characters and 50 levels. Not taken:
     signs in front of a number, powers, // and everything else Python would read.
@@ -60,7 +62,7 @@ class _NotArithmeticError(Exception):
 
 
 def _value(node: ast.expr, numbers: list[int], depth: int) -> Fraction | None:
-    """Value of `node`, None if it divides by zero; appends the numbers met."""
+    """Returns value of `node`, None if it divides by zero; appends the numbers met."""
     if depth == 0:
         raise _NotArithmeticError
     if isinstance(node, ast.Constant) and type(node.value) is int:

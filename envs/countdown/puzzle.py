@@ -31,7 +31,9 @@ _NUM_OPERATIONS = 6
 
 
 def generate_puzzle(rng: np.random.Generator, num_numbers: int, max_number: int, max_target: int) -> Puzzle | None:
-    """A puzzle whose target comes from a random expression, or None if its value is no whole number in 1…max_target."""
+    """Returns a puzzle whose target comes from a random expression, or None if its value is no whole number in
+    1…max_target.
+    """
     numbers = tuple(int(n) for n in rng.integers(1, max_number + 1, num_numbers))
     value = random_expression(rng, numbers)[0]
     if value.denominator != 1 or not 1 <= value <= max_target or int(value) in numbers:
@@ -40,7 +42,7 @@ def generate_puzzle(rng: np.random.Generator, num_numbers: int, max_number: int,
 
 
 def random_expression(rng: np.random.Generator, numbers: tuple[int, ...]) -> Term:
-    """An expression that uses each of `numbers` once: random terms are joined by random operations."""
+    """Returns an expression that uses each of `numbers` once: random terms are joined by random operations."""
     terms: list[Term] = [(Fraction(n), str(n)) for n in numbers]
     while len(terms) > 1:
         first, second, *rest = (terms[i] for i in rng.permutation(len(terms)))
@@ -50,12 +52,12 @@ def random_expression(rng: np.random.Generator, numbers: tuple[int, ...]) -> Ter
 
 
 def template_choices(num_numbers: int) -> tuple[int, ...]:
-    """[num_numbers − 1] choices at each join of a template: a pair of terms times one of six operations."""
+    """Returns [num_numbers − 1] choices at each join of a template: a pair of terms times one of six operations."""
     return tuple(comb(terms, 2) * _NUM_OPERATIONS for terms in range(num_numbers, 1, -1))
 
 
 def fill_template(numbers: tuple[int, ...], template: tuple[int, ...]) -> Fraction | None:
-    """Value of `template` filled with `numbers` in order; None if it is too short or divides by zero."""
+    """Returns value of `template` filled with `numbers` in order; None if it is too short or divides by zero."""
     terms: list[Term] = [(Fraction(n), "") for n in numbers]
     for choice in template:
         pair, operation = divmod(choice, _NUM_OPERATIONS)
@@ -69,7 +71,9 @@ def fill_template(numbers: tuple[int, ...], template: tuple[int, ...]) -> Fracti
 
 @lru_cache(maxsize=16_384)
 def solve_puzzle(puzzle: Puzzle) -> str | None:
-    """An expression that solves it, tokens separated by spaces; None if there is none. The same for the same puzzle."""
+    """Returns an expression that solves it, tokens separated by spaces; None if there is none. The same for the same
+    puzzle.
+    """
     return _search([(Fraction(n), str(n)) for n in puzzle.numbers], Fraction(puzzle.target))
 
 
@@ -86,7 +90,7 @@ def _search(terms: list[Term], target: Fraction) -> str | None:
 
 
 def _joined(a: Term, b: Term) -> list[Term]:
-    """Every value that one operation makes of two terms, in a fixed order."""
+    """Returns every value that one operation makes of two terms, in a fixed order."""
     (x, left), (y, right) = (a[0], _bracketed(a[1])), (b[0], _bracketed(b[1]))
     results = [(x + y, f"{left} + {right}"), (x * y, f"{left} * {right}")]
     results += [(x - y, f"{left} - {right}"), (y - x, f"{right} - {left}")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -17,6 +17,7 @@ from ragen_envs.observation import Observation, check_observation, in_form
 from ragen_envs.spaces import MAX_STATE, AnyText
 from ragen_envs.splits import Split, draw_instance
 from ragen_envs.task import TextTask, chance_seed, check_pool_size, read_options
+from ragen_envs.tree import Tree
 
 _MOVE_BY_NAME = {name.lower(): index for index, name in enumerate(MOVES)}
 _MOVE_NAMES = tuple(MOVES)
@@ -84,7 +85,7 @@ class FrozenLakeTask(TextTask[int]):
         return self._dynamics
 
     def rules(self) -> str:
-        """The task in words."""
+        """Returns the task in words."""
         symbols = "P player, _ ice, O hole, G goal, X player in a hole, √ player on the goal"
         where = "Coordinates are row column, counted from 0 at the top left"
         told = {"grid": symbols, "coordinates": where, "both": f"{symbols}. {where}"}
@@ -100,15 +101,15 @@ class FrozenLakeTask(TextTask[int]):
         )
 
     def describe(self) -> str:
-        """The state in the chosen observation form."""
+        """Returns the state in the chosen observation form."""
         return _told(self.observation, self.lake, self.player)
 
     def describe_positions(self) -> str:
-        """The coordinate form on one line, whatever the observation."""
+        """Returns the coordinate form on one line, whatever the observation."""
         return self.lake.coordinates(self.player).replace("\n", " ")
 
     def path_cells(self, plan: list[str]) -> list[Cell]:
-        """The cells that `plan` enters from here, as if moves were certain."""
+        """Returns the cells that `plan` enters from here, as if moves were certain."""
         cells, cell = [], self.player
         for move in plan:
             cell = self.lake.moved(cell, move)
@@ -116,11 +117,11 @@ class FrozenLakeTask(TextTask[int]):
         return cells
 
     def parse_action(self, text: str) -> int | None:
-        """Left, Down, Right or Up, in any case."""
+        """Returns left, Down, Right or Up, in any case."""
         return _MOVE_BY_NAME.get(text.strip().lower())
 
     def legal_actions(self) -> list[str]:
-        """All four: a move against the edge is legal and stays, unless it slips."""
+        """Returns all four: a move against the edge is legal and stays, unless it slips."""
         return list(MOVES)
 
     @property
@@ -134,17 +135,17 @@ class FrozenLakeTask(TextTask[int]):
         return self.lake.key
 
     def solve(self) -> list[str] | None:
-        """A shortest path from here that avoids holes, as if moves were certain; None in a hole."""
+        """Returns a shortest path from here that avoids holes, as if moves were certain; None in a hole."""
         path = None if self.player in self.lake.holes else self.lake.shortest_path(self.player)
         return None if path is None else list(path)
 
     def best_success(self, max_turns: int, max_actions_per_turn: int, max_actions: int) -> float:
-        """Greatest chance of the goal from here under the caps, slips included."""
+        """Returns greatest chance of the goal from here under the caps, slips included."""
         values = best_success(self._transitions(), self._goal, max_turns, max_actions_per_turn, max_actions)
         return float(values[int(self._running.s)])
 
     def blind_success(self, plan: tuple[int, ...]) -> float:
-        """Chance that the moves numbered in `plan` reach the goal from here, slips included."""
+        """Returns chance that the moves numbered in `plan` reach the goal from here, slips included."""
         transitions = self._transitions()
         chances = np.zeros(transitions.shape[1])
         chances[int(self._running.s)] = 1.0
@@ -159,7 +160,7 @@ class FrozenLakeTask(TextTask[int]):
     def _goal(self) -> int:
         return self.lake.goal[0] * self.lake.size + self.lake.goal[1]
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[str, Tree]:
         """Draws the map that (seed, split) names; `outcome_seed` decides the slips. Without seeds: `np_random`."""
         super().reset(seed=seed)
         split, outcome_seed = read_options(seed, options)
@@ -171,8 +172,8 @@ class FrozenLakeTask(TextTask[int]):
         self._dynamics.reset(seed=chance_seed(outcome_seed))
         return self.describe(), {"instance_key": self.instance_key}
 
-    def step(self, action: int) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """One move. Raises ValueError for an action outside 0…3."""
+    def step(self, action: int) -> tuple[str, float, bool, bool, Tree]:
+        """Returns one move. Raises ValueError for an action outside 0…3."""
         if not 0 <= int(action) < len(_MOVE_NAMES):
             raise ValueError(f"action must be 0…3 ({', '.join(_MOVE_NAMES)}), got {action}")
         _, reward, terminated, _, _ = self._running.step(int(action))

@@ -13,7 +13,7 @@ Cell = tuple[int, int]
 """(row, column), counted from 0 at the top left."""
 
 MOVES: dict[str, Cell] = {"Left": (0, -1), "Down": (1, 0), "Right": (0, 1), "Up": (-1, 0)}
-"""In the order of Gymnasium's action numbers."""
+"""Steps by action, in the order of Gymnasium's action numbers."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,13 @@ class Lake:
     holes: tuple[Cell, ...]
 
     def moved(self, cell: Cell, move: str) -> Cell:
-        """The cell that a certain `move` leads to; the edge holds the player back."""
+        """Returns the cell that a certain `move` leads to; the edge holds the player back."""
         row, column = cell[0] + MOVES[move][0], cell[1] + MOVES[move][1]
         return min(max(row, 0), self.size - 1), min(max(column, 0), self.size - 1)
 
     def shortest_path(self, cell: Cell) -> tuple[str, ...] | None:
-        """Fewest moves from `cell` to the goal that touch no hole, as if moves were certain; None if there are none.
+        """Returns fewest moves from `cell` to the goal that touch no hole, as if moves were certain; None if there are
+        none.
 
         Deterministic: of equally short paths the one that is first in the order Left, Down, Right, Up.
         """
@@ -49,7 +50,7 @@ class Lake:
         return None
 
     def rows(self) -> list[str]:
-        """The map in Gymnasium's letters: S start, F frozen, H hole, G goal."""
+        """Returns the map in Gymnasium's letters: S start, F frozen, H hole, G goal."""
         letters = dict.fromkeys(self.holes, "H") | {self.start: "S", self.goal: "G"}
         return ["".join(letters.get((r, c), "F") for c in range(self.size)) for r in range(self.size)]
 
@@ -59,11 +60,13 @@ class Lake:
         return canonical_grid(self.rows())
 
     def grid(self, player: Cell) -> str:
-        """One symbol a cell, one row a line: P player, _ ice, O hole, G goal, X player in hole, √ player on goal."""
+        """Returns one symbol a cell, one row a line: P player, _ ice, O hole, G goal, X player in hole, √ player on
+        goal.
+        """
         return "\n".join("".join(self._symbol((r, c), player) for c in range(self.size)) for r in range(self.size))
 
     def coordinates(self, player: Cell) -> str:
-        """Row and column of the player, of the goal and of each hole."""
+        """Returns row and column of the player, of the goal and of each hole."""
         lines = [("Player", (player,)), ("Goal", (self.goal,)), ("Hole", self.holes)]
         return "\n".join(f"{name} {', '.join(f'{r} {c}' for r, c in cells) or 'none'}" for name, cells in lines)
 
@@ -76,7 +79,9 @@ class Lake:
 
 
 def generate_lake(rng: np.random.Generator, size: int, p_frozen: float) -> Lake | None:
-    """A random map with start and goal on two different cells, or None if holes cut them off from each other."""
+    """Returns a random map with start and goal on two different cells, or None if holes cut them off from each
+    other.
+    """
     start, goal = (divmod(int(place), size) for place in rng.permutation(size * size)[:2])
     melted = rng.random((size, size)) >= p_frozen
     holes = tuple(cell for r, c in np.argwhere(melted) if (cell := (int(r), int(c))) not in (start, goal))

@@ -15,7 +15,7 @@ BEST_HOW = (
 
 
 def transition_matrices(dynamics: FrozenLakeEnv) -> Values:
-    """[actions, from, to] chances, read from Gymnasium's own table; goal and holes lead to themselves."""
+    """Returns [actions, from, to] chances, read from Gymnasium's own table; goal and holes lead to themselves."""
     num_states = dynamics.nrow * dynamics.ncol
     matrices = np.zeros((4, num_states, num_states))
     for state, by_action in dynamics.P.items():
@@ -26,7 +26,7 @@ def transition_matrices(dynamics: FrozenLakeEnv) -> Values:
 
 
 def best_success(transitions: Values, goal: int, max_turns: int, max_actions_per_turn: int, max_actions: int) -> Values:
-    """[states] greatest chance to be on `goal` in the end.
+    """Returns [states] greatest chance to be on `goal` in the end.
 
     The actions of one turn are chosen together, before the first of them is played, as a reply does. A turn of one
     action loses nothing if there are turns enough.
@@ -50,7 +50,7 @@ def best_success(transitions: Values, goal: int, max_turns: int, max_actions_per
 
 
 def _sequences(transitions: Values, max_length: int) -> list[Values]:
-    """For each length 1…max_length: [4^length, from, to] chances after every sequence of that many actions."""
+    """Returns for each length 1…max_length [4^length, from, to]: chances after every sequence of that many actions."""
     by_length = [transitions]
     for _ in range(max_length - 1):
         longer = np.einsum("afm,smt->asft", transitions, by_length[-1])

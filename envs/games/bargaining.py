@@ -26,7 +26,7 @@ class Bargaining(SharingGame):
         self._keeps: dict[int, str] = {}
 
     def rules(self) -> str:
-        """The game in words."""
+        """Returns the game in words."""
         return (
             "Bargaining: two players share books, hats and balls. The whole pool is worth 10 to each, but each has its "
             "own values, which the other does not know. In turn, say what you want to keep: Keep 1-0-2 is 1 book, no "
@@ -36,7 +36,7 @@ class Bargaining(SharingGame):
         )
 
     def observe(self, seat: str) -> str:
-        """The pool, the seat's values, and all offers."""
+        """Returns the pool, the seat's values, and all offers."""
         lines = [self._who(seat), self._pool_told(), self._values_told(seat)]
         lines += [f"{self._speaker(seat, number)}: {keep(offer)}" for number, offer in enumerate(self.offers)]
         if self.agreed:
@@ -49,7 +49,7 @@ class Bargaining(SharingGame):
         return tuple(self._state.instance().pool)
 
     def values(self, seat: str) -> tuple[int, ...]:
-        """What one item of each kind is worth to `seat`."""
+        """Says what one item of each kind is worth to `seat`."""
         return tuple(self._state.instance().values[self.seats.index(seat)])
 
     @property

@@ -15,6 +15,7 @@ from ragen_envs.splits import Split, draw_instance
 EMPTY = "."
 _MARKS = "XO"
 _DIRECTIONS = ((0, 1), (1, 0), (1, 1), (1, -1))
+"""Steps along a row, a column and both diagonals; their opposites give the same lines."""
 
 
 class BoardGame(TextGame):
@@ -46,15 +47,15 @@ class BoardGame(TextGame):
 
     @abstractmethod
     def cell(self, action: str) -> int | None:
-        """Where on the current board the mark of `action` lands; None if it cannot be taken."""
+        """Says where on the current board the mark of `action` lands; None if it cannot be taken."""
 
     @abstractmethod
     def _all_actions(self) -> list[str]:
-        """Names of all actions of an empty board."""
+        """Returns names of all actions of an empty board."""
 
     @abstractmethod
     def _drawn(self) -> str:
-        """The board as lines of text."""
+        """Returns the board as lines of text."""
 
     def reset(self, seed: int, split: Split, outcome_seed: int) -> None:
         """Makes the opening that (seed, split) names; there is no chance afterwards."""
@@ -64,11 +65,11 @@ class BoardGame(TextGame):
         self._set_up(draw_instance(seed, split, self._draw_opening, self._key_of))
 
     def mark(self, seat: str) -> str:
-        """X for the seat that moves first, O for the other."""
+        """Returns X for the seat that moves first, O for the other."""
         return _MARKS[self.seats.index(seat)]
 
     def observe(self, seat: str) -> str:
-        """The seat's mark, the board, and the other's last move."""
+        """Returns the seat's mark, the board, and the other's last move."""
         lines = [f"You are {self.mark(seat)}", self._drawn()]
         if self.moves and self._last_mover() != seat:
             lines.append(f"{self.mark(self.other(seat))} played {self.moves[-1]}")
@@ -82,19 +83,19 @@ class BoardGame(TextGame):
         return (self.seats[len(self.moves) % 2],)
 
     def legal_actions(self, seat: str) -> list[str]:
-        """Actions whose mark finds a free cell."""
+        """Returns actions whose mark finds a free cell."""
         if seat not in self.to_move:
             return []
         return [action for action in self._all_actions() if self.cell(action) is not None]
 
     def outcome(self, seat: str) -> Outcome | None:
-        """Win or loss by a row (or the other's forfeit); draw on a full board."""
+        """Returns win or loss by a row (or the other's forfeit); draw on a full board."""
         if self._winner is not None:
             return Outcome.WIN if seat == self._winner else Outcome.LOSS
         return Outcome.DRAW if self.board and EMPTY not in self.board else None
 
     def would_win(self, seat: str, action: str) -> bool:
-        """Whether `seat` would have a row if it could take `action` now, whoever is to move."""
+        """Says whether `seat` would have a row if it could take `action` now, whoever is to move."""
         cell = self.cell(action)
         if cell is None:
             return False
@@ -138,7 +139,7 @@ class BoardGame(TextGame):
 
     @abstractmethod
     def _canonical(self, rows: list[str]) -> str:
-        """The same text for all boards that the game's symmetries make of `rows`."""
+        """Returns the same text for all boards that the game's symmetries make of `rows`."""
 
     def _last_mover(self) -> str:
         return self.seats[(len(self.moves) - 1) % 2]
@@ -166,7 +167,7 @@ class BoardGame(TextGame):
         )
 
     def _run(self, row: int, column: int, down: int, right: int) -> int:
-        """How many marks like the one at (row, column) follow it in one direction."""
+        """Says how many marks like the one at (row, column) follow it in one direction."""
         mark, length = self.board[row * self.columns + column], 0
         while True:
             row, column = row + down, column + right

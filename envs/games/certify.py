@@ -30,6 +30,7 @@ from ragen_envs.splits import Split
 Make = Callable[[], TextGameEnv]
 INFO_KEYS = ("success", "outcome", "valid", "well_formed", "actions", "thought", "stop_reason", "state")
 _MAX_STEPS = 10_000
+"""Moves after which a game counts as endless: far above the longest of the shipped ones."""
 
 
 def check_text_game(make: Make, instances: int = 20) -> list[str]:
@@ -55,7 +56,7 @@ def check_text_game(make: Make, instances: int = 20) -> list[str]:
 
 
 def random_replies(env: TextGameEnv, rng: np.random.Generator) -> dict[str, str]:
-    """A legal reply of every seat that is to act, uniformly at random."""
+    """Returns a legal reply of every seat that is to act, uniformly at random."""
     replies = {}
     for seat in env.to_act:
         legal = env.game.legal_actions(seat)
@@ -64,7 +65,7 @@ def random_replies(env: TextGameEnv, rng: np.random.Generator) -> dict[str, str]
 
 
 def reply_with(env: TextGameEnv, action: str) -> str:
-    """A well-formed reply that names `action`."""
+    """Returns a well-formed reply that names `action`."""
     return format_reply([action], "thought" if env.limits.think else None)
 
 
@@ -154,7 +155,7 @@ def _splits_hold(make: Make, instances: int) -> None:
 
 
 def _moves_at_once_are_unseen(make: Make, instances: int) -> None:
-    """Whatever the first of several seats plays, the others are told the same until all have moved."""
+    """Checks that the others are told the same, whatever the first of several seats plays, until all have moved."""
     env = make()
     for seed in range(instances):
         env.reset(seed=seed)
@@ -256,7 +257,7 @@ def _junk_never_raises(make: Make, instances: int) -> None:
 
 
 def _forfeit_never_pays(make: Make, instances: int) -> None:
-    """Who forfeits gets no more than the worst that legal play gave anyone."""
+    """Checks that who forfeits gets no more than the worst that legal play gave anyone."""
     env = TextGameEnv(make().game, replace(make().limits, illegal_move="forfeit", max_turns=None))
     worst = math.inf
     for seed in range(instances):
@@ -323,7 +324,7 @@ CLAUSES: dict[str, Callable[[Make, int], None]] = {
 
 
 def _make_from(name: str) -> Make:
-    """`kuhn_poker`, or `module:Game`, or `module:function` that makes a TextGameEnv."""
+    """Returns `kuhn_poker`, or `module:Game`, or `module:function` that makes a TextGameEnv."""
     found = load(name) if ":" in name else None
     if found is None or (isinstance(found, type) and issubclass(found, TextGame)):
         game_settings(name)

@@ -15,17 +15,17 @@ Player = Callable[[TextGame, str], Chances]
 
 
 def evenly(actions: Iterable[str]) -> Chances:
-    """All of `actions` equally often."""
+    """Returns all of `actions` equally often."""
     actions = list(actions)
     return dict.fromkeys(actions, Fraction(1, len(actions)))
 
 
 def uniform(game: TextGame, seat: str) -> Chances:
-    """Every legal action equally often."""
+    """Returns every legal action equally often."""
     return evenly(game.legal_actions(seat))
 
 
 def choose(chances: Chances, rng: np.random.Generator) -> str:
-    """One action, drawn by its chance."""
+    """Returns one action, drawn by its chance."""
     actions = list(chances)
     return actions[int(rng.choice(len(actions), p=[float(chances[action]) for action in actions]))]

@@ -13,7 +13,7 @@ from ragen_envs.games.game import Outcome, TextGame
 from ragen_envs.splits import Split, draw_instance
 
 PIECE_VALUES = {1: 1, 2: 3, 3: 3, 4: 5, 5: 9, 6: 0}
-"""In pawns, by python-chess's number of the piece: pawn, knight, bishop, rook, queen, king."""
+"""Values in pawns, by python-chess's number of the piece: pawn, knight, bishop, rook, queen, king."""
 
 
 class Chess(TextGame):
@@ -43,7 +43,7 @@ class Chess(TextGame):
         self.opening_moves, self.max_moves, self.has_splits = opening_moves, max_moves, opening_moves > 0
         self.board: Any = None
         self._legal: tuple[str, ...] = ()
-        """Of whoever is to move; empty when the game is over."""
+        """Legal moves of whoever is to move; empty when the game is over."""
         self._opening: tuple[str, ...] = ()
         self._loser: str | None = None
 
@@ -53,7 +53,7 @@ class Chess(TextGame):
         self._set_up(self._opening)
 
     def rules(self) -> str:
-        """The game in words."""
+        """Returns the game in words."""
         return (
             "Chess: White and Black move in turn. Reward: 1 for checkmate, -1 for being checkmated, 0 for a draw "
             f"(stalemate, threefold repetition, fifty moves, too few pieces, or {self.max_moves} moves in all). The "
@@ -62,7 +62,9 @@ class Chess(TextGame):
         )
 
     def observe(self, seat: str) -> str:
-        """The seat's colour, the board, who moves and may castle (as in FEN), check, and the other's last move."""
+        """Returns the seat's colour, the board, who moves and may castle (as in FEN), check, and the other's last
+        move.
+        """
         lines = [f"You are {self._colour(seat)}", *self._drawn()]
         lines.append(" ".join(self.board.fen().split()[1:4]))
         if self.board.is_check():
@@ -77,11 +79,11 @@ class Chess(TextGame):
         return (self.seats[0 if self.board.turn else 1],) if self._legal else ()
 
     def legal_actions(self, seat: str) -> list[str]:
-        """All legal moves, in the UCI form."""
+        """Returns all legal moves, in the UCI form."""
         return list(self._legal) if seat in self.to_move else []
 
     def parse_action(self, seat: str, text: str) -> str | None:
-        """A move in the UCI form, in any case, or in standard algebraic notation."""
+        """Returns a move in the UCI form, in any case, or in standard algebraic notation."""
         found = super().parse_action(seat, text)
         if found is None and seat in self.to_move:
             try:
@@ -91,7 +93,7 @@ class Chess(TextGame):
         return found if found in self._legal else None
 
     def outcome(self, seat: str) -> Outcome | None:
-        """By mate (or the other's forfeit); everything else that ends a game is a draw."""
+        """Decides by mate (or the other's forfeit); everything else that ends a game is a draw."""
         if self._loser:
             return Outcome.LOSS if seat == self._loser else Outcome.WIN
         if self.board is None or self._legal:

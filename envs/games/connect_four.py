@@ -16,7 +16,7 @@ class ConnectFour(BoardGame):
     in_a_row: ClassVar[int] = 4
 
     def rules(self) -> str:
-        """The game in words."""
+        """Returns the game in words."""
         return (
             "Connect four: X and O take turns to drop a mark into one of 7 columns of a board 6 high, X first; it "
             "falls to the lowest free cell. Four of your marks in a row, column or diagonal win: reward 1, and -1 for "
@@ -24,7 +24,7 @@ class ConnectFour(BoardGame):
         )
 
     def cell(self, action: str) -> int | None:
-        """The lowest free cell of the column, if there is one."""
+        """Returns the lowest free cell of the column, if there is one."""
         column = int(action) - 1
         free = [row for row in range(self.rows) if self.board[row * self.columns + column] == EMPTY]
         return free[-1] * self.columns + column if free else None

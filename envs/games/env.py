@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -15,6 +15,7 @@ from ragen_envs.reply import Reply, format_reply, parse_reply
 from ragen_envs.seeds import Stream, generator
 from ragen_envs.spaces import AnyText
 from ragen_envs.task import chance_seed, read_options
+from ragen_envs.tree import Tree
 
 
 class GameStep(NamedTuple):
@@ -25,7 +26,7 @@ class GameStep(NamedTuple):
     rewards: dict[str, float]
     terminated: dict[str, bool]
     truncated: dict[str, bool]
-    infos: dict[str, dict[str, Any]]
+    infos: dict[str, Tree]
 
 
 @dataclass
@@ -58,7 +59,7 @@ class TextGameEnv:
     and `state` (what the seat sees, without counters of turns); none of it is told to other seats.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012 - as Gymnasium and PettingZoo declare it
+    metadata: Tree = {"render_modes": ["ansi"]}  # noqa: RUF012 - as Gymnasium and PettingZoo declare it
 
     def __init__(self, game: TextGame, limits: GameLimits | None = None) -> None:
         self.game = game
@@ -73,11 +74,11 @@ class TextGameEnv:
         self._seeds = np.random.default_rng()
 
     def observation_space(self, seat: str) -> AnyText:
-        """Any text; the same object each time."""
+        """Returns any text; the same object each time."""
         return self._observation_spaces[seat]
 
     def action_space(self, seat: str) -> AnyText:
-        """Any text; the same object each time."""
+        """Returns any text; the same object each time."""
         return self._action_spaces[seat]
 
     @property
@@ -96,9 +97,7 @@ class TextGameEnv:
             return ()
         return tuple(seat for seat in self.game.to_move if seat not in self._held and seat not in self._forfeits)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[dict[str, str], dict[str, Tree]]:
         """Starts a game → (prompts of the seats to act, infos of all); `options` as in TextTask (split, outcome_seed).
 
         Raises:
@@ -144,7 +143,7 @@ class TextGameEnv:
         return self._result(rewards)
 
     def observe(self, seat: str) -> str:
-        """What `seat` is told now; asking changes nothing. It holds nothing of a held-back move."""
+        """Says what `seat` is told now; asking changes nothing. It holds nothing of a held-back move."""
         state = self._states[seat]
         lines = []
         if state.turns:
@@ -158,8 +157,8 @@ class TextGameEnv:
             lines.append(f"Legal actions: {', '.join(self.game.legal_actions(seat))}")
         return "\n".join(lines)
 
-    def info(self, seat: str) -> dict[str, Any]:
-        """The seat's info, see the class."""
+    def info(self, seat: str) -> Tree:
+        """Returns the seat's info, see the class."""
         state, outcome = self._states[seat], self.game.outcome(seat)
         return {
             "success": self.game.success(seat),
@@ -173,11 +172,11 @@ class TextGameEnv:
         }
 
     def render(self) -> str:
-        """What each seat sees, one after the other."""
+        """Says what each seat sees, one after the other."""
         return "\n\n".join(f"[{seat}]\n{self.game.observe(seat)}" for seat in self.possible_agents)
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Does nothing."""
 
     def _read(self, seat: str, text: str) -> float:
         """Holds the move that a reply names, or applies the rule for illegal ones → reward."""
@@ -210,7 +209,7 @@ class TextGameEnv:
         return 0.0
 
     def _move(self, rewards: dict[str, float]) -> None:
-        """Everyone has replied: forfeits first, then the moves of those who are still to move."""
+        """Plays when all have replied: forfeits first, then the moves of those who are still to move."""
         if self._forfeits:
             losers = tuple(seat for seat in self.possible_agents if seat in self._forfeits)
             _add(rewards, self.game.forfeit(losers))

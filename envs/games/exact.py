@@ -22,12 +22,12 @@ class Result(NamedTuple):
     success: Fraction
 
     def plus(self, reward: Fraction) -> Result:
-        """The result of who has got `reward` before."""
+        """Returns the result of who has got `reward` before."""
         return self._replace(returned=self.returned + reward)
 
 
 def expected(starts: Sequence[TextGame], seat: str, players: Mapping[str, Player]) -> Result:
-    """What `seat` can expect if each seat is played by its player, over equally likely `starts`.
+    """Says what `seat` can expect if each seat is played by its player, over equally likely `starts`.
 
     Players may depend on no more than the game's position_key tells.
     """
@@ -36,7 +36,7 @@ def expected(starts: Sequence[TextGame], seat: str, players: Mapping[str, Player
 
 
 def best_reply(starts: Sequence[TextGame], seat: str, players: Mapping[str, Player]) -> Result:
-    """The best that `seat` can expect against the `players` of the other seats.
+    """Returns the best that `seat` can expect against the `players` of the other seats.
 
     With perfect information the best action is sought for each position; else for each thing the seat can see (its
     observation is all it knows), so that no hidden card guides it.
@@ -50,7 +50,7 @@ def best_reply(starts: Sequence[TextGame], seat: str, players: Mapping[str, Play
 
 
 def _follow(game: TextGame, seat: str, players: Mapping[str, Player], memo: dict[str, Result]) -> Result:
-    """The expectation from here; `seat` takes its best action if it has no player."""
+    """Returns the expectation from here; `seat` takes its best action if it has no player."""
     if not game.to_move:
         return _end(game, seat)
     key = game.position_key
@@ -71,7 +71,7 @@ def _follow(game: TextGame, seat: str, players: Mapping[str, Player], memo: dict
 def _best_unseeing(
     states: list[tuple[Fraction, TextGame, Fraction]], seat: str, others: Mapping[str, Player]
 ) -> Result:
-    """The sum over (weight, game, return so far), if `seat` acts alike wherever it sees the same."""
+    """Returns the sum over (weight, game, return so far), if `seat` acts alike wherever it sees the same."""
     ends: list[tuple[Fraction, Result]] = []
     seen: dict[str, list[tuple[Fraction, TextGame, Fraction]]] = {}
     stack = list(states)
@@ -104,7 +104,9 @@ def _weighted_children(
 def _children(
     game: TextGame, players: Mapping[str, Player], fixed: Mapping[str, str]
 ) -> Iterator[tuple[Fraction, TextGame, dict[str, float]]]:
-    """(chance, game, rewards) after each joint move; seats in `fixed` take that action, others follow their player."""
+    """Returns (chance, game, rewards) after each joint move; seats in `fixed` take that action, others follow their
+    player.
+    """
     seats = game.to_move
     choices = [[(fixed[seat], Fraction(1))] if seat in fixed else players[seat](game, seat).items() for seat in seats]
     for joint in product(*choices):

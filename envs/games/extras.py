@@ -8,7 +8,7 @@ from ragen_envs.extras import import_extra
 
 
 def needed(module: str, package: str, game: str) -> Any:
-    """The module, imported now.
+    """Returns the module, imported now.
 
     Raises:
         ValueError: the package is not installed; names the extra that holds it.

@@ -46,7 +46,7 @@ class FrozenLakePair(TextGame):
         self.lake: Lake | None = None
         self.cells: tuple[Cell, ...] = ()
         self.moves: tuple[str, ...] = ()
-        """Each as the seat and its action, oldest first."""
+        """Moves so far, each as the seat and its action, oldest first."""
         self._second: Cell = (0, 0)
         self._turn = 0
         self._left: tuple[int, ...] = ()
@@ -59,7 +59,7 @@ class FrozenLakePair(TextGame):
         self._left, self._forfeited = (self.max_moves,) * 2, False
 
     def rules(self) -> str:
-        """The game in words."""
+        """Returns the game in words."""
         return (
             "Two players walk over a frozen lake and win together: reward 1 for both when both stand on the goal, 0 if "
             f"one falls into a hole or needs more than {self.max_moves} moves. They move in turn; who has arrived "
@@ -69,7 +69,7 @@ class FrozenLakePair(TextGame):
         )
 
     def observe(self, seat: str) -> str:
-        """The map with both players, the coordinates, the moves left, and the other's last move."""
+        """Returns the map with both players, the coordinates, the moves left, and the other's last move."""
         me, lake = self.seats.index(seat), self._running
         symbols = dict.fromkeys(lake.holes, "O") | {lake.goal: "G", self.cells[1 - me]: "Q", self.cells[me]: "P"}
         cells = range(lake.size)
@@ -88,17 +88,17 @@ class FrozenLakePair(TextGame):
         return (self.seats[self._turn],)
 
     def legal_actions(self, seat: str) -> list[str]:
-        """All four."""
+        """Returns all four."""
         return list(MOVES) if seat in self.to_move else []
 
     def outcome(self, seat: str) -> Outcome | None:
-        """Both win or both lose."""
+        """Returns both win or both lose."""
         if self.lake is None or self.to_move:
             return None
         return Outcome.WIN if self._won() and not self._forfeited else Outcome.LOSS
 
     def path(self, seat: str) -> tuple[str, ...] | None:
-        """A shortest path over the ice from where `seat` stands to the goal, as if it were alone."""
+        """Returns a shortest path over the ice from where `seat` stands to the goal, as if it were alone."""
         return self._running.shortest_path(self.cells[self.seats.index(seat)])
 
     @property
@@ -152,7 +152,7 @@ class FrozenLakePair(TextGame):
 
 
 def _key(pair: Pair) -> str:
-    """The map with the second seat's start as T, in the first of its 8 forms."""
+    """Returns the map with the second seat's start as T, in the first of its 8 forms."""
     lake, (row, column) = pair
     rows = lake.rows()
     rows[row] = f"{rows[row][:column]}T{rows[row][column + 1 :]}"

@@ -48,11 +48,11 @@ class TextGame(ABC):
 
     @abstractmethod
     def rules(self) -> str:
-        """The game in a few sentences: aim, actions, rewards. The same for all seats."""
+        """Returns the game in a few sentences: aim, actions, rewards. The same for all seats."""
 
     @abstractmethod
     def observe(self, seat: str) -> str:
-        """What `seat` may see of the current state, and which part it plays. Never a secret of another seat."""
+        """Says what `seat` may see of the current state, and which part it plays. Never a secret of another seat."""
 
     @property
     @abstractmethod
@@ -61,11 +61,11 @@ class TextGame(ABC):
 
     @abstractmethod
     def legal_actions(self, seat: str) -> list[str]:
-        """The actions that `seat` can take now; empty unless it is to move."""
+        """Returns the actions that `seat` can take now; empty unless it is to move."""
 
     @abstractmethod
     def outcome(self, seat: str) -> Outcome | None:
-        """How the game ended for `seat`; None while it has not."""
+        """Says how the game ended for `seat`; None while it has not."""
 
     @property
     @abstractmethod
@@ -86,7 +86,9 @@ class TextGame(ABC):
         """Takes `losers` out of the game as having lost → rewards; seats left out get 0."""
 
     def starts(self) -> list[Self]:
-        """Every equally likely start, of a game that has few: the one there is, unless the game says otherwise."""
+        """Returns every equally likely start, of a game that has few: the one there is, unless the game says
+        otherwise.
+        """
         if self.has_splits:
             raise NotImplementedError(f"{self.title} has too many starts")
         start = copy.copy(self)
@@ -94,30 +96,35 @@ class TextGame(ABC):
         return [start]
 
     def success(self, seat: str) -> bool:
-        """Whether `seat` reached what it plays for: a win, unless the game says otherwise."""
+        """Says whether `seat` reached what it plays for: a win, unless the game says otherwise."""
         return self.outcome(seat) is Outcome.WIN
 
     def terminated(self, seat: str) -> bool:
-        """Whether the game has ended for `seat`, which may be before it ends for others."""
+        """Says whether the game has ended for `seat`, which may be before it ends for others."""
         return self.outcome(seat) is not None
 
     def secrets(self, seat: str) -> tuple[str, ...]:
-        """Words that only `seat` may read in an observation while the game is on, such as the name of its card."""
+        """Returns words that only `seat` may read in an observation while the game is on, such as the name of its
+        card.
+        """
         return ()
 
     def describe_for(self, seat: str) -> str:
-        """What `seat`, which is to move, can tell of its position in so many words; empty where it cannot be told so.
+        """Says what `seat`, which is to move, can tell of its position in so many words; empty where it cannot be told
+        so.
 
         It says what is there, not what to do. Thoughts of demonstrations begin with it.
         """
         return ""
 
     def describe_move(self, seat: str, action: str) -> str:
-        """The legal `action` in words that may say what it does: `win A3`. Thoughts of demonstrations end with it."""
+        """Returns the legal `action` in words that may say what it does: `win A3`. Thoughts of demonstrations end with
+        it.
+        """
         return f"play {action}"
 
     def parse_action(self, seat: str, text: str) -> str | None:
-        """The legal action that `text` names (case-insensitively), or None; never raises."""
+        """Returns the legal action that `text` names (case-insensitively), or None; never raises."""
         by_name = {name.lower(): name for name in self.legal_actions(seat)}
         return by_name.get(text.strip().lower())
 
@@ -145,12 +152,12 @@ class TextGame(ABC):
         return dict.fromkeys(self.seats, 0.0) | self._forfeit(losers)
 
     def after(self, moves: Mapping[str, str]) -> tuple[Self, dict[str, float]]:
-        """(the game after `moves`, rewards); this game stays as it is."""
+        """Returns (the game after `moves`, rewards); this game stays as it is."""
         child = copy.copy(self)
         return child, child.play(moves)
 
     def other(self, seat: str) -> str:
-        """The opponent of `seat` in a game for two."""
+        """Returns the opponent of `seat` in a game for two."""
         first, second = self.seats
         return second if seat == first else first
 

@@ -25,7 +25,7 @@ class Card(NamedTuple):
     """What it can be by the hints that its holder has got: letters of colours and ranks, each with each."""
 
     def told(self, number: int) -> str:
-        """As in a prompt."""
+        """Returns the same as in a prompt."""
         colours, ranks = (sorted(set(part), key=str) for part in zip(*self.possible, strict=True))
         known = f"can be {''.join(colours)} {''.join(map(str, ranks))}"
         return f"{number}: {self.name}, {known}" if self.name else f"{number}: {known}"
@@ -62,7 +62,7 @@ class Hanabi(OpenSpielGame):
         self.variant, self.numbers = variant, numbers
 
     def rules(self) -> str:
-        """The game in words."""
+        """Returns the game in words."""
         colours = [name for letter, name in _COLOURS.items() if letter in list(_COLOURS)[: self.numbers["colors"]]]
         return (
             f"Hanabi for {len(self.seats)} players who win or lose together. Cards have a colour "
@@ -90,17 +90,17 @@ class Hanabi(OpenSpielGame):
         )
 
     def piles(self, seat: str) -> dict[str, int]:
-        """Rank of the highest card on each pile, by the colour's letter."""
+        """Returns rank of the highest card on each pile, by the colour's letter."""
         return {pile[0]: int(pile[1:]) for pile in _sections(self._told(seat))["Fireworks"].split()}
 
     def hands(self, seat: str) -> list[list[Card]]:
-        """The cards of each player from `seat` on, oldest first; the names of its own are not known."""
+        """Returns the cards of each player from `seat` on, oldest first; the names of its own are not known."""
         hands = self._told(seat).partition("Hands:")[2].partition("Deck size:")[0]
         return [[_card(line) for line in hand.splitlines() if "||" in line] for hand in hands.split("-----")]
 
     @staticmethod
     def hint(value: str) -> str:
-        """The action that tells the next player about a rank or the letter of a colour."""
+        """Returns the action that tells the next player about a rank or the letter of a colour."""
         return f"Hint {_next(1)} {_COLOURS.get(value, value)}"
 
     def _told(self, seat: str) -> str:
@@ -119,7 +119,7 @@ def _next(distance: int) -> str:
 
 
 def _sections(told: str) -> dict[str, str]:
-    """What follows each label of OpenSpiel's text on the same line."""
+    """Says what follows each label of OpenSpiel's text on the same line."""
     pairs = (line.partition(":") for line in told.splitlines() if ":" in line)
     return {name: value.strip() for name, _, value in pairs}
 

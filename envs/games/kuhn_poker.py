@@ -49,14 +49,14 @@ class KuhnPoker(TextGame):
         self.deal, self.betting, self._chips = deal, (), None
 
     def starts(self) -> list[Self]:
-        """The six deals."""
+        """Returns the six deals."""
         games = [copy.copy(self) for _ in DEALS]
         for game, deal in zip(games, DEALS, strict=True):
             game.start(deal)
         return games
 
     def rules(self) -> str:
-        """The game in words."""
+        """Returns the game in words."""
         return (
             "Kuhn poker: the cards are Jack, Queen and King, each once. Two players pay 1 chip each and get one card "
             "each, which only they see. In turn: Check or Bet 1 chip; after a bet, Fold (lose 1 chip) or Call. If both "
@@ -65,7 +65,7 @@ class KuhnPoker(TextGame):
         )
 
     def observe(self, seat: str) -> str:
-        """The seat's own card and the betting so far."""
+        """Returns the seat's own card and the betting so far."""
         me = self.seats.index(seat)
         lines = [f"You play {'first' if me == 0 else 'second'}", f"Your card: {self.deal[me]}"]
         for number, action in enumerate(self.betting):
@@ -78,19 +78,19 @@ class KuhnPoker(TextGame):
         return (self.seats[len(self.betting) % 2],) if self.deal and self._chips is None else ()
 
     def legal_actions(self, seat: str) -> list[str]:
-        """Check or Bet; after a bet, Fold or Call."""
+        """Returns check or Bet; after a bet, Fold or Call."""
         if seat not in self.to_move:
             return []
         return [_FOLD, _CALL] if self._bet_stands() else [_CHECK, _BET]
 
     def outcome(self, seat: str) -> Outcome | None:
-        """Who has won chips; there are no draws."""
+        """Says who has won chips; there are no draws."""
         if self._chips is None:
             return None
         return Outcome.WIN if (self._chips > 0) == (seat == self.seats[0]) else Outcome.LOSS
 
     def secrets(self, seat: str) -> tuple[str, ...]:
-        """The seat's card."""
+        """Returns the seat's card."""
         return (self.deal[self.seats.index(seat)],)
 
     @property

@@ -17,8 +17,11 @@ CARDS = ("Jack", "Queen", "King")
 DECK = CARDS * 2
 _CHECK, _BET, _FOLD, _CALL, _RAISE = "Check", "Bet", "Fold", "Call", "Raise"
 _ANTE = 1.0
+"""Stake before the first card, as in Southey et al. 2005, which also has the next two."""
 _BET_SIZES = (2.0, 4.0)
+"""Sizes of a bet in the two rounds."""
 _MAX_RAISES = 2
+"""Bets and raises of one round."""
 _MAX_STAKE = _ANTE + _MAX_RAISES * sum(_BET_SIZES)
 
 
@@ -39,7 +42,7 @@ class LeducHoldem(TextGame):
         self._chips: float | None = None  # the first seat's, once the game is over
 
     def reset(self, seed: int, split: Split, outcome_seed: int) -> None:
-        """Deals by `seed`, turns the public card by `outcome_seed`. Raises ValueError for a negative seed."""
+        """Draws the deal by `seed` and the public card by `outcome_seed`. Raises ValueError for a negative seed."""
         if seed < 0:
             raise ValueError(f"instance seed must be ≥ 0, got {seed}")
         order = np.random.default_rng(seed).permutation(len(DECK))
@@ -54,7 +57,7 @@ class LeducHoldem(TextGame):
         self.deal, self.public, self.betting, self._chips = deal, public, ((), ()), None
 
     def starts(self) -> list[Self]:
-        """All 120 orders of three cards."""
+        """Returns all 120 orders of three cards."""
         games = []
         for first, second, public in permutations(DECK, 3):
             game = copy.copy(self)
@@ -63,7 +66,7 @@ class LeducHoldem(TextGame):
         return games
 
     def rules(self) -> str:
-        """The game in words."""
+        """Returns the game in words."""
         return (
             "Leduc hold'em: the cards are Jack, Queen and King, each twice. Two players pay 1 chip each and get one "
             "card each, which only they see. Two rounds of betting; before the second, a public card is turned. In "
@@ -73,7 +76,9 @@ class LeducHoldem(TextGame):
         )
 
     def observe(self, seat: str) -> str:
-        """The seat's own card, the public card once it is turned, the betting so far, and what both have paid."""
+        """Returns the seat's own card, the public card once it is turned, the betting so far, and what both have
+        paid.
+        """
         me = self.seats.index(seat)
         lines = [f"You play {'first' if me == 0 else 'second'}", f"Your card: {self.deal[me]}"]
         for number, actions in enumerate(self.betting):
@@ -89,7 +94,7 @@ class LeducHoldem(TextGame):
         return (self.seats[len(self._round) % 2],) if self.deal and self._chips is None else ()
 
     def legal_actions(self, seat: str) -> list[str]:
-        """Check or Bet; after a bet, Fold, Call or (once) Raise."""
+        """Returns check or Bet; after a bet, Fold, Call or (once) Raise."""
         if seat not in self.to_move:
             return []
         raises = sum(action in (_BET, _RAISE) for action in self._round)
@@ -98,7 +103,7 @@ class LeducHoldem(TextGame):
         return [_FOLD, _CALL, _RAISE] if raises < _MAX_RAISES else [_FOLD, _CALL]
 
     def outcome(self, seat: str) -> Outcome | None:
-        """Who has won chips."""
+        """Says who has won chips."""
         if self._chips is None:
             return None
         if self._chips == 0:
@@ -106,7 +111,7 @@ class LeducHoldem(TextGame):
         return Outcome.WIN if (self._chips > 0) == (seat == self.seats[0]) else Outcome.LOSS
 
     def secrets(self, seat: str) -> tuple[str, ...]:
-        """The seat's card, unless the public one is of the same name."""
+        """Returns the seat's card, unless the public one is of the same name."""
         card = self.deal[self.seats.index(seat)]
         return () if self._turned and card == self.public else (card,)
 

@@ -50,7 +50,7 @@ class GameLimits:
             raise ValueError(f"max_turns must be ≥ 1 or None, got {self.max_turns}")
 
     def told(self) -> str:
-        """The illegal-move rule as a sentence for players."""
+        """Returns the illegal-move rule as a sentence for players."""
         costs = f"costs {-self.illegal_reward:g}"
         return {
             "penalty": f"A reply that names no legal action {costs}, and a random one is played for you.",

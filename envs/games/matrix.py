@@ -36,14 +36,14 @@ class MatrixGame(TextGame):
 
     @abstractmethod
     def payoff(self, own: str, others: str) -> float:
-        """What a seat is paid for its own choice against the other's."""
+        """Says what a seat is paid for its own choice against the other's."""
 
     def reset(self, seed: int, split: Split, outcome_seed: int) -> None:
         """Starts at round 1."""
         self.history, self.totals, self._forfeited, self._begun = (), (0.0, 0.0), (), True
 
     def observe(self, seat: str) -> str:
-        """The rounds played, each with both choices, and the totals."""
+        """Returns the rounds played, each with both choices, and the totals."""
         me = self.seats.index(seat)
         lines = [f"Round {min(len(self.history) + 1, self.rounds)} of {self.rounds}"]
         for number, pair in enumerate(self.history, start=1):
@@ -57,11 +57,11 @@ class MatrixGame(TextGame):
         return self.seats if on else ()
 
     def legal_actions(self, seat: str) -> list[str]:
-        """All actions, in every round."""
+        """Returns all actions, in every round."""
         return list(self.actions) if seat in self.to_move else []
 
     def outcome(self, seat: str) -> Outcome | None:
-        """By comparison of the totals; who forfeits loses, even if both do."""
+        """Compares the totals; who forfeits loses, even if both do."""
         if self.to_move or not self._begun:
             return None
         if self._forfeited:

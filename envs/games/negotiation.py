@@ -7,6 +7,7 @@ from string import ascii_uppercase
 from ragen_envs.games.sharing import SharingGame, keep
 
 _ITEMS = 3
+"""Kinds of items, as OpenSpiel's negotiation has by default."""
 _OFFERS = 6**_ITEMS
 """OpenSpiel's offers are numbers with a digit 0 to 5 for each kind of item; then come Agree, and the messages."""
 
@@ -36,7 +37,7 @@ class Negotiation(SharingGame):
         self.message_length, self.words = message_length, words
 
     def rules(self) -> str:
-        """The game in words."""
+        """Returns the game in words."""
         talk, message = "", ""
         if self.message_length:
             letters = ", ".join(ascii_uppercase[: self.words])
@@ -54,7 +55,7 @@ class Negotiation(SharingGame):
         )
 
     def observe(self, seat: str) -> str:
-        """The pool, the seat's values, the turns there are, and all offers and messages."""
+        """Returns the pool, the seat's values, the turns there are, and all offers and messages."""
         turns = f"Turns: {self.max_turns}, {len(self.offers)} used"
         lines = [self._who(seat), self._pool_told(), self._values_told(seat), turns]
         messages = self.messages
@@ -71,7 +72,7 @@ class Negotiation(SharingGame):
         return tuple(self._state.item_pool())
 
     def values(self, seat: str) -> tuple[int, ...]:
-        """What one item of each kind is worth to `seat`."""
+        """Says what one item of each kind is worth to `seat`."""
         # OpenSpiel draws values again if all are 0, and appends them to the old ones.
         return tuple(self._state.agent_utils(self.seats.index(seat))[:_ITEMS])
 
@@ -116,5 +117,5 @@ class Negotiation(SharingGame):
 
 
 def _digits(number: int, base: int, length: int) -> tuple[int, ...]:
-    """The last `length` digits of `number`, the highest first."""
+    """Returns the last `length` digits of `number`, the highest first."""
     return tuple(number // base**place % base for place in reversed(range(length)))

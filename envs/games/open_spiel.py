@@ -14,7 +14,7 @@ from ragen_envs.splits import Split, draw_instance
 from ragen_envs.task import chance_seed
 
 _MANY_STARTS = 500
-"""From so many starts on there are splits: of fewer, each would be another game."""
+"""Number of starts from which on there are splits: of fewer, each would be another game."""
 _SEED = "rng_seed"
 """Parameter of the games that draw their chance inside OpenSpiel: what decides it."""
 
@@ -83,7 +83,7 @@ class OpenSpielGame(TextGame):
         self._returns = tuple(self._state.returns())
 
     def rules(self) -> str:
-        """The game's name and rewards: OpenSpiel has no rules in words."""
+        """Returns the game's name and rewards: OpenSpiel has no rules in words."""
         game = self._game
         end = (
             f"All players get the same reward, and win with {self.target:g} or more"
@@ -96,7 +96,9 @@ class OpenSpielGame(TextGame):
         )
 
     def observe(self, seat: str) -> str:
-        """OpenSpiel's text of what the seat knows: the position, or all it has seen where something is hidden."""
+        """Returns OpenSpiel's text of what the seat knows: the position, or all it has seen where something is
+        hidden.
+        """
         index = self.seats.index(seat)
         return f"You are player {index}\n{self._seen(self._state, index).strip()}"
 
@@ -110,11 +112,11 @@ class OpenSpielGame(TextGame):
         return (self.seats[self._state.current_player()],)
 
     def legal_actions(self, seat: str) -> list[str]:
-        """OpenSpiel's names of its legal actions."""
+        """Returns OpenSpiel's names of its legal actions."""
         return list(self._named_actions(seat)) if seat in self.to_move else []
 
     def outcome(self, seat: str) -> Outcome | None:
-        """By comparison of returns, or by `target` in a cooperative game; who forfeits loses."""
+        """Compares returns, or looks at `target` in a cooperative game; who forfeits loses."""
         if self.to_move or self._state is None:
             return None
         if self._forfeited:
@@ -143,11 +145,11 @@ class OpenSpielGame(TextGame):
         return float(self._game.min_utility())
 
     def _action_name(self, index: int, action: int) -> str:
-        """What people call `action` of the seat numbered `index`."""
+        """Says what people call `action` of the seat numbered `index`."""
         return str(self._state.action_to_string(index, action))
 
     def _named_actions(self, seat: str) -> dict[str, int]:
-        """OpenSpiel's number of each legal action; names that differ in case only get the number too."""
+        """Returns OpenSpiel's number of each legal action; names that differ in case only get the number too."""
         index = self.seats.index(seat)
         pairs = [(" ".join(self._action_name(index, n).split()), n) for n in self._state.legal_actions(index)]
         lower = [name.lower() for name, _ in pairs]
@@ -197,10 +199,12 @@ class OpenSpielGame(TextGame):
         return _Start(state, "\n".join(self._seen(state, index) for index in range(len(self.seats))))
 
     def _seeded(self, seed: int) -> Any:
-        """The game again, with chance of its own: the generator is the game's, and all its states draw from it."""
+        """Returns the game again, with chance of its own: the generator is the game's, and all its states draw from
+        it.
+        """
         return self._load(self._game.get_type().short_name, self._game.get_parameters() | {_SEED: seed})
 
-    def _check_seedable(self, given: Mapping[str, Any], refusal: type[Exception]) -> None:
+    def _check_seedable(self, given: Mapping[str, object], refusal: type[Exception]) -> None:
         """Raises ValueError if the instance's seed cannot decide the chance that is drawn inside OpenSpiel."""
         name = self._game.get_type().short_name
         if _SEED in given:
@@ -217,7 +221,7 @@ class OpenSpielGame(TextGame):
             raise ValueError(f"{name} draws chance between moves {unreached}")
 
     def _num_starts(self) -> int:
-        """How many ways chance can go before the first move, counted along one of them."""
+        """Says how many ways chance can go before the first move, counted along one of them."""
         state, number = self._game.new_initial_state(), 1
         while state.is_chance_node():
             outcomes = state.chance_outcomes()
@@ -227,6 +231,6 @@ class OpenSpielGame(TextGame):
 
 
 def _drawn(state: Any, rng: np.random.Generator) -> int:
-    """One outcome of a chance node, drawn by its chance."""
+    """Returns one outcome of a chance node, drawn by its chance."""
     actions, chances = zip(*state.chance_outcomes(), strict=True)
     return int(actions[int(rng.choice(len(actions), p=np.asarray(chances) / sum(chances)))])

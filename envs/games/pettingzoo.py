@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from pettingzoo import AECEnv, ParallelEnv
 
 from ragen_envs.games.env import TextGameEnv
 from ragen_envs.spaces import AnyText
+from ragen_envs.tree import Tree
 
 _OPTIONS = ("split", "outcome_seed")
 
@@ -20,16 +19,16 @@ class PettingZooText(str):
 
 
 def to_aec(env: TextGameEnv) -> AECEnv[str, str, str | None]:
-    """`env` as an AECEnv. Where seats move at once, they reply in turn and see nothing of each other's move."""
+    """Returns `env` as an AECEnv. Where seats move at once, they reply in turn and see nothing of each other's move."""
     return _AEC(env)
 
 
 def to_parallel(env: TextGameEnv) -> ParallelEnv[str, str, str | None]:
-    """`env` as a ParallelEnv. A seat that is not to act is told to wait, and what it says is ignored."""
+    """Returns `env` as a ParallelEnv. A seat that is not to act is told to wait, and what it says is ignored."""
     return _Parallel(env)
 
 
-def _options(options: dict[str, Any] | None) -> dict[str, Any]:
+def _options(options: Tree | None) -> Tree:
     """Ours among PettingZoo's options, which by its convention may hold anything."""
     return {key: value for key, value in (options or {}).items() if key in _OPTIONS}
 
@@ -45,15 +44,15 @@ class _Spaces:
         self.metadata = {**env.metadata, "name": type(env.game).__name__}
 
     def observation_space(self, agent: str) -> AnyText:
-        """Any text."""
+        """Returns any text."""
         return self.env.observation_space(agent)
 
     def action_space(self, agent: str) -> AnyText:
-        """Any text."""
+        """Returns any text."""
         return self.env.action_space(agent)
 
     def render(self) -> str:
-        """What each seat sees."""
+        """Says what each seat sees."""
         return self.env.render()
 
     def close(self) -> None:
@@ -62,7 +61,7 @@ class _Spaces:
 
 
 class _AEC(_Spaces, AECEnv[str, str, "str | None"]):
-    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+    def reset(self, seed: int | None = None, options: Tree | None = None) -> None:
         _, infos = self.env.reset(seed=seed, options=_options(options))
         self.agents = list(self.possible_agents)
         self.rewards = dict.fromkeys(self.agents, 0.0)
@@ -97,16 +96,14 @@ class _AEC(_Spaces, AECEnv[str, str, "str | None"]):
 
 
 class _Parallel(_Spaces, ParallelEnv[str, str, "str | None"]):
-    def reset(
-        self, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    def reset(self, seed: int | None = None, options: Tree | None = None) -> tuple[dict[str, str], dict[str, Tree]]:
         _, infos = self.env.reset(seed=seed, options=_options(options))
         self.agents = list(self.env.agents)
         return self._observations(self.agents), infos
 
     def step(
         self, actions: dict[str, str | None]
-    ) -> tuple[dict[str, str], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
+    ) -> tuple[dict[str, str], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Tree]]:
         replies = {}
         for seat in self.env.to_act:
             reply = actions.get(seat)

@@ -48,7 +48,10 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(str(error))
     game.reset(options.seed, Split.TEST, options.seed)
     print(game.rules())
-    play(game, game.seats[options.seat], options.opponent, np.random.default_rng(options.seed))
+    try:
+        play(game, game.seats[options.seat], options.opponent, np.random.default_rng(options.seed))
+    except EOFError:
+        print("\nnot played to its end")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ __all__ = ["PLAYERS", "Chances", "Player", "choose", "uniform"]
 
 _THIRD = Fraction(1, 3)
 _ORDERS = ("A1 C1 B1 B2 C3 A3 B3 A2 C2", "A1 A3 A2 B2 C1 C3 B1 C2 B3")
-"""Of X and of O: the fixed orders of cells that win most against random play, of all orders."""
+"""Fixed orders of cells for X and for O that win most against random play, of all orders."""
 _VALUES: dict[str, int] = {}
 """Value to the first seat by board, whose count of marks tells who moves."""
 _KUHN: dict[tuple[str, ...], dict[str, Fraction]] = {
@@ -29,7 +29,7 @@ _KUHN: dict[tuple[str, ...], dict[str, Fraction]] = {
 
 
 def minimax(game: TextGame, seat: str) -> Chances:
-    """Perfect play of tic-tac-toe: evenly among the actions whose value no reply can lower."""
+    """Returns perfect play of tic-tac-toe: evenly among the actions whose value no reply can lower."""
     assert isinstance(game, TicTacToe)
     sign = 1 if seat == game.seats[0] else -1
     values = {action: sign * _value(game.after({seat: action})[0]) for action in game.legal_actions(seat)}
@@ -44,7 +44,7 @@ def in_order(game: TextGame, seat: str) -> Chances:
 
 
 def tactician(game: TextGame, seat: str) -> Chances:
-    """One look ahead on a board: win if possible, else stop the other from winning at once, else anything."""
+    """Returns one look ahead on a board: win if possible, else stop the other from winning at once, else anything."""
     assert isinstance(game, BoardGame)
     legal = game.legal_actions(seat)
     wins = [action for action in legal if game.after({seat: action})[0].outcome(seat) is Outcome.WIN]
@@ -52,7 +52,9 @@ def tactician(game: TextGame, seat: str) -> Chances:
 
 
 def kuhn_equilibrium(game: TextGame, seat: str) -> Chances:
-    """A Nash equilibrium of Kuhn poker (α = 1/3): worth −1/18 chips to the first seat against any perfect player."""
+    """Returns a Nash equilibrium of Kuhn poker (α = 1/3): worth −1/18 chips to the first seat against any perfect
+    player.
+    """
     assert isinstance(game, KuhnPoker)
     timid, bold = game.legal_actions(seat)
     chance = _KUHN[game.betting][game.deal[game.seats.index(seat)]]
@@ -88,7 +90,7 @@ PLAYERS: dict[str, Player] = {
 
 
 def _value(game: BoardGame) -> int:
-    """+1, 0 or −1: what perfect play of both is worth to the first seat."""
+    """Returns +1, 0 or −1: what perfect play of both is worth to the first seat."""
     if game.position_key not in _VALUES:
         if not game.to_move:
             outcome = game.outcome(game.seats[0])

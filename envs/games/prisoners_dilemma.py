@@ -45,7 +45,7 @@ class PrisonersDilemma(MatrixGame):
         self.temptation, self.reward, self.punishment, self.sucker = temptation, reward, punishment, sucker
 
     def rules(self) -> str:
-        """The game in words."""
+        """Returns the game in words."""
         return (
             f"Prisoner's dilemma, {self.rounds} round(s): both players choose at once. Both Cooperate: {self.reward:g} "
             f"each. Both Defect: {self.punishment:g} each. One defects: {self.temptation:g} for it, {self.sucker:g} "
@@ -54,12 +54,12 @@ class PrisonersDilemma(MatrixGame):
         )
 
     def payoff(self, own: str, others: str) -> float:
-        """The classical table."""
+        """Returns the classical table."""
         if others == _COOPERATE:
             return self.reward if own == _COOPERATE else self.temptation
         return self.sucker if own == _COOPERATE else self.punishment
 
     def success(self, seat: str) -> bool:
-        """The game was played to the end and the total is at least that of mutual cooperation."""
+        """Returns the game was played to the end and the total is at least that of mutual cooperation."""
         played = self.terminated(seat) and seat not in self._forfeited
         return played and self.totals[self.seats.index(seat)] >= self.rounds * self.reward

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from typing import Any
 
 from ragen_envs.games.env import TextGameEnv
 from ragen_envs.games.game import TextGame
 from ragen_envs.games.limits import GameLimits
 from ragen_envs.text import check_limit_names
+from ragen_envs.tree import Tree
 from ragen_envs.worlds import ENVIRONMENTS, GAMES, construct
 
 
 def game_names() -> list[str]:
-    """The games that ship with the package."""
+    """Returns the games that ship with the package."""
     return list(GAMES)
 
 
 def is_users_game(name: str) -> bool:
-    """Whether `name` means a game of a user's own: a registered name, an entry point or an import path."""
+    """Says whether `name` means a game of a user's own: a registered name, an entry point or an import path."""
     if not ENVIRONMENTS.is_users(name):
         return False
     try:
@@ -29,12 +29,12 @@ def is_users_game(name: str) -> bool:
 
 
 def game_settings(name: str) -> list[str]:
-    """Names of the settings that `make_game` takes for `name`. Raises ValueError naming the nearest game."""
+    """Returns names of the settings that `make_game` takes for `name`. Raises ValueError naming the nearest game."""
     return list(inspect.signature(_game_class(name)).parameters)
 
 
-def make_game(name: str, **settings: Any) -> TextGame:
-    """The game `name`. Raises ValueError for an unknown name or setting."""
+def make_game(name: str, **settings: object) -> TextGame:
+    """Returns the game `name`. Raises ValueError for an unknown name or setting."""
     game_class = _game_class(name)
     if name not in GAMES:
         game = construct(name, game_class, settings)
@@ -59,8 +59,8 @@ def _game_class(name: str) -> type[TextGame]:
     return world
 
 
-def make_text_game(name: str, game: dict[str, Any] | None = None, limits: dict[str, Any] | None = None) -> TextGameEnv:
-    """The text environment of game `name`.
+def make_text_game(name: str, game: Tree | None = None, limits: Tree | None = None) -> TextGameEnv:
+    """Returns the text environment of game `name`.
 
     Args:
         name: one of game_names(), a name that was registered, or an import path `package.module:Game`.

@@ -14,7 +14,7 @@ class RockPaperScissors(MatrixGame):
     actions: ClassVar[tuple[str, ...]] = ("Rock", "Paper", "Scissors")
 
     def rules(self) -> str:
-        """The game in words."""
+        """Returns the game in words."""
         return (
             f"Rock-paper-scissors, {self.rounds} round(s): both players choose at once. Rock beats Scissors, Scissors "
             "beats Paper, Paper beats Rock. Reward of a round: 1 for who wins it, -1 for who loses it, 0 if both "
@@ -22,6 +22,6 @@ class RockPaperScissors(MatrixGame):
         )
 
     def payoff(self, own: str, others: str) -> float:
-        """+1, 0 or −1: each action beats the one before it."""
+        """Returns +1, 0 or −1: each action beats the one before it."""
         ahead = (self.actions.index(own) - self.actions.index(others)) % 3
         return (0.0, 1.0, -1.0)[ahead]

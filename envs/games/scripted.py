@@ -14,7 +14,7 @@ from ragen_envs.games.sharing import SharingGame, worth
 
 
 def pathfinder(game: TextGame, seat: str) -> Chances:
-    """The first step of a shortest path over the ice; two of them never block each other for good."""
+    """Returns the first step of a shortest path over the ice; two of them never block each other for good."""
     assert isinstance(game, FrozenLakePair)
     path = game.path(seat)
     return evenly(path[:1] if path else game.legal_actions(seat))
@@ -61,7 +61,7 @@ def hinter(game: TextGame, seat: str) -> Chances:
 
 
 def _hint(card: Card, piles: dict[str, int], legal: list[str]) -> str:
-    """The hint that tells most about a card that fits and is not yet known to; empty if there is none."""
+    """Returns the hint that tells most about a card that fits and is not yet known to; empty if there is none."""
     colour, rank = card.name[:1], int(card.name[1:])
     if piles[colour] != rank - 1 or all(piles[c] == r - 1 for c, r in card.possible):
         return ""
@@ -73,7 +73,7 @@ def _hint(card: Card, piles: dict[str, int], legal: list[str]) -> str:
 
 
 def _gain(board: Any, action: str) -> int:
-    """What a move takes, less the moved piece if it can be taken in turn; 100 for mate."""
+    """Says what a move takes, less the moved piece if it can be taken in turn; 100 for mate."""
     move = board.parse_uci(action)
     mover, taken = board.piece_type_at(move.from_square), board.piece_type_at(move.to_square)
     gain = PIECE_VALUES[taken] if taken else int(board.is_en_passant(move))

@@ -30,7 +30,7 @@ class SharingGame(OpenSpielGame):
 
     @abstractmethod
     def values(self, seat: str) -> tuple[int, ...]:
-        """What one item of each kind is worth to `seat`."""
+        """Says what one item of each kind is worth to `seat`."""
 
     @property
     @abstractmethod
@@ -43,20 +43,20 @@ class SharingGame(OpenSpielGame):
         """Whether the last offer was accepted."""
 
     def success(self, seat: str) -> bool:
-        """The seat has got items worth at least half of the pool."""
+        """Returns the seat has got items worth at least half of the pool."""
         mine = self._returns[self.seats.index(seat)]
         return not self.to_move and not self._forfeited and mine > 0 and 2 * self.share(seat) >= self.whole(seat)
 
     def secrets(self, seat: str) -> tuple[str, ...]:
-        """The seat's values."""
+        """Returns the seat's values."""
         return (self._values_told(seat),)
 
     def whole(self, seat: str) -> int:
-        """What the whole pool is worth to `seat`."""
+        """Says what the whole pool is worth to `seat`."""
         return worth(self.pool, self.values(seat))
 
     def share(self, seat: str) -> int:
-        """What the last offer leaves to `seat`, by its values; 0 before the first."""
+        """Says what the last offer leaves to `seat`, by its values; 0 before the first."""
         if not self.offers:
             return 0
         me, offer = self.seats.index(seat), self.offers[-1]
@@ -65,7 +65,7 @@ class SharingGame(OpenSpielGame):
         return worth(kept, self.values(seat))
 
     def kept(self, action: str) -> tuple[int, ...] | None:
-        """The items of each kind that an offer keeps; None if `action` is no offer."""
+        """Returns the items of each kind that an offer keeps; None if `action` is no offer."""
         word, _, numbers = action.partition(" ")
         return tuple(int(number) for number in numbers.split("-")) if word == _KEEP else None
 
@@ -79,17 +79,17 @@ class SharingGame(OpenSpielGame):
         return f"Your values: {_told(self.values(seat))}"
 
     def _speaker(self, seat: str, offer: int) -> str:
-        """Who made, or answers with, the offer of that number, counted from 0."""
+        """Says who made, or answers with, the offer of that number, counted from 0."""
         return "You" if offer % 2 == self.seats.index(seat) else "Other"
 
 
 def keep(offer: Sequence[int]) -> str:
-    """The name of an offer: `Keep 1-0-2`."""
+    """Returns the name of an offer: `Keep 1-0-2`."""
     return f"{_KEEP} {'-'.join(map(str, offer))}"
 
 
 def worth(items: Sequence[int], values: Sequence[int]) -> int:
-    """What `items` of each kind are worth."""
+    """Says what `items` of each kind are worth."""
     return sum(number * value for number, value in zip(items, values, strict=True))
 
 

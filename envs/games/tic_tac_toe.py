@@ -19,7 +19,7 @@ class TicTacToe(BoardGame):
     in_a_row: ClassVar[int] = 3
 
     def rules(self) -> str:
-        """The game in words."""
+        """Returns the game in words."""
         return (
             "Tic-tac-toe: X and O take turns to mark a free cell of a 3×3 board, X first. Three of your marks in a "
             "row, column or diagonal win: reward 1, and -1 for the other. A full board without them is a draw: 0. "
@@ -27,7 +27,9 @@ class TicTacToe(BoardGame):
         )
 
     def describe_for(self, seat: str) -> str:
-        """Both seats' cells, and the free ones that would give either a row: `mine B2, theirs A1, win none, …`."""
+        """Returns both seats' cells, and the free ones that would give either a row: `mine B2, theirs A1, win none,
+        …`.
+        """
         mine, other = self.mark(seat), self.other(seat)
         free = self.legal_actions(seat)
         found = {
@@ -39,13 +41,13 @@ class TicTacToe(BoardGame):
         return ", ".join(f"{word} {' '.join(cells) or 'none'}" for word, cells in found.items())
 
     def describe_move(self, seat: str, action: str) -> str:
-        """Win, block or play: whether the cell gives the seat a row, or keeps the other from one."""
+        """Returns win, block or play: whether the cell gives the seat a row, or keeps the other from one."""
         if self.would_win(seat, action):
             return f"win {action}"
         return f"{'block' if self.would_win(self.other(seat), action) else 'play'} {action}"
 
     def cell(self, action: str) -> int | None:
-        """The cell itself, if it is free."""
+        """Returns the cell itself, if it is free."""
         return self._index(action) if self._mark_at(action) == EMPTY else None
 
     def _index(self, action: str) -> int:

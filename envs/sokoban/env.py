@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -15,10 +15,14 @@ from ragen_envs.sokoban.solver import shortest_solution, solved_by
 from ragen_envs.spaces import MAX_STATE, AnyText
 from ragen_envs.splits import Split, draw_instance
 from ragen_envs.task import TextTask, check_pool_size, read_options
+from ragen_envs.tree import Tree
 
 _STEP_REWARD = -0.1
+"""Rewards of gym-sokoban, which RAGEN uses too: of each step, …"""
 _BOX_REWARD = 1.0
+"""… of each box that comes onto a target (its opposite when it leaves), …"""
 _SOLVED_REWARD = 10.0
+"""… and of the last one."""
 _MOVE_BY_NAME = {name.lower(): index for index, name in enumerate(MOVES)}
 _MOVE_NAMES = tuple(MOVES)
 
@@ -41,6 +45,7 @@ class SokobanEnv(TextTask[int]):
 
     def __init__(
         self,
+        *,
         height: int = 6,
         width: int = 6,
         num_boxes: int = 1,
@@ -60,7 +65,7 @@ class SokobanEnv(TextTask[int]):
         self.render_mode = render_mode
         self.action_space = gym.spaces.Discrete(len(MOVES))
         self.observation_space = AnyText(MAX_STATE)
-        self._shape = (height, width, num_boxes, min_solution_steps, max_solution_steps)
+        self._wanted = _Wanted(height, width, num_boxes, min_solution_steps, max_solution_steps)
         self._pool_size = pool_size
         self._start: Room | None = None
         self._room: Room | None = None
@@ -77,7 +82,7 @@ class SokobanEnv(TextTask[int]):
         self._room = room
 
     def rules(self) -> str:
-        """The task in words."""
+        """Returns the task in words."""
         symbols = "# wall, _ floor, O target, X box, √ box on target, P player, S player on target"
         where = "rows and columns are counted from 0 at the top left"
         told = {"grid": symbols, "coordinates": f"Coordinates are row column; {where}", "both": f"{symbols}; {where}"}
@@ -88,15 +93,15 @@ class SokobanEnv(TextTask[int]):
         )
 
     def describe(self) -> str:
-        """The state in the chosen observation form."""
+        """Returns the state in the chosen observation form."""
         return _told(self.observation, self.room)
 
     def parse_action(self, text: str) -> int | None:
-        """Up, Down, Left or Right, in any case."""
+        """Returns up, Down, Left or Right, in any case."""
         return _MOVE_BY_NAME.get(text.strip().lower())
 
     def legal_actions(self) -> list[str]:
-        """All four: a blocked move is legal and does nothing."""
+        """Returns all four: a blocked move is legal and does nothing."""
         return list(MOVES)
 
     @property
@@ -112,24 +117,24 @@ class SokobanEnv(TextTask[int]):
         return self._start.key
 
     def solve(self) -> list[str] | None:
-        """A shortest solution from here."""
+        """Returns a shortest solution from here."""
         solution = shortest_solution(self.room)
         return None if solution is None else list(solution)
 
     def blind_success(self, plan: tuple[int, ...]) -> float:
-        """1 if the moves numbered in `plan` solve the room, else 0."""
+        """Returns 1 if the moves numbered in `plan` solve the room, else 0."""
         return float(solved_by(self.room, tuple(_MOVE_NAMES[index] for index in plan)))
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[str, Tree]:
         """Draws the room that (seed, split) names; without a seed, one from `np_random`."""
         super().reset(seed=seed)
         split, _ = read_options(seed, options)
         seed = self._seed_or_draw(seed, self._pool_size)
-        self._start = self._room = _room_of(seed, split, *self._shape)
+        self._start = self._room = _room_of(seed, split, self._wanted)
         return self.describe(), {"instance_key": self.instance_key}
 
-    def step(self, action: int) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """One move. Raises ValueError for an action outside 0…3."""
+    def step(self, action: int) -> tuple[str, float, bool, bool, Tree]:
+        """Returns one move. Raises ValueError for an action outside 0…3."""
         if not 0 <= int(action) < len(_MOVE_NAMES):
             raise ValueError(f"action must be 0…3 ({', '.join(_MOVE_NAMES)}), got {action}")
         before = self.room
@@ -149,15 +154,23 @@ def _key_of(room: Room) -> str:
     return room.key
 
 
+class _Wanted(NamedTuple):
+    """Rooms that the settings allow."""
+
+    height: int
+    width: int
+    num_boxes: int
+    min_steps: int | None
+    max_steps: int | None
+
+
 @lru_cache(maxsize=16_384)
-def _room_of(
-    seed: int, split: Split, height: int, width: int, num_boxes: int, min_steps: int | None, max_steps: int | None
-) -> Room:
+def _room_of(seed: int, split: Split, wanted: _Wanted) -> Room:
     def generate(rng: np.random.Generator) -> Room | None:
-        room = generate_room(rng, height, width, num_boxes)
-        if room is None or (min_steps is None and max_steps is None):
+        room = generate_room(rng, wanted.height, wanted.width, wanted.num_boxes)
+        if room is None or (wanted.min_steps is None and wanted.max_steps is None):
             return room
-        solution = shortest_solution(room, max_steps or 100)
-        return room if solution is not None and len(solution) >= (min_steps or 0) else None
+        solution = shortest_solution(room, wanted.max_steps or 100)
+        return room if solution is not None and len(solution) >= (wanted.min_steps or 0) else None
 
     return draw_instance(seed, split, generate, _key_of)

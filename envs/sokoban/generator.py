@@ -18,12 +18,13 @@ _BRUSHES: tuple[tuple[Cell, ...], ...] = (
     ((0, 0), (0, 1), (1, 0)),
 )
 _TURN_PROBABILITY = 0.35
+"""Chance that the walk turns, as in gym-sokoban."""
 _MAX_POSITIONS = 5_000
 """Bound on the backward search; 6×6 rooms with one box stay far below it."""
 
 
 def generate_room(rng: np.random.Generator, height: int, width: int, num_boxes: int) -> Room | None:
-    """One room, or None if this draw gave no fit one (too little floor, or no box could be pulled away)."""
+    """Returns one room, or None if this draw gave no fit one (too little floor, or no box could be pulled away)."""
     floor = _paint_floor(rng, height, width)
     if len(floor) <= num_boxes + 1:
         return None
@@ -36,7 +37,7 @@ def generate_room(rng: np.random.Generator, height: int, width: int, num_boxes: 
 
 
 def _paint_floor(rng: np.random.Generator, height: int, width: int) -> list[Cell]:
-    """Floor cells, sorted, by a random walk of 1.7·(h + w) steps; the border stays wall."""
+    """Returns floor cells, sorted, by a random walk of 1.7·(h + w) steps; the border stays wall."""
     steps = list(MOVES.values())
     row, column = int(rng.integers(1, height - 1)), int(rng.integers(1, width - 1))
     direction = steps[int(rng.integers(4))]
@@ -52,7 +53,8 @@ def _paint_floor(rng: np.random.Generator, height: int, width: int) -> list[Cell
 
 
 def _play_backwards(rng: np.random.Generator, solved: Room) -> Room | None:
-    """The reachable start with the largest (box swaps × displacement), by depth-first search over steps and pulls.
+    """Returns the reachable start with the largest (box swaps × displacement), by depth-first search over steps and
+    pulls.
 
     A swap is a pull of another box than the last one; displacement is the boxes' Manhattan distance to where they
     stood. Each box must have left its target.
@@ -89,7 +91,7 @@ def _play_backwards(rng: np.random.Generator, solved: Room) -> Room | None:
 
 
 def _walk(rng: np.random.Generator, room: Room, steps: int) -> Room:
-    """The room after up to `steps` random steps that push nothing."""
+    """Returns the room after up to `steps` random steps that push nothing."""
     for _ in range(steps):
         free = [after for move in MOVES if (after := room.moved(move)) != room and after.boxes == room.boxes]
         if not free:

@@ -34,7 +34,7 @@ class Room:
         return len(set(self.boxes) & set(self.targets))
 
     def moved(self, move: str) -> Room:
-        """The room after `move`: a step, a push, or itself if neither is possible."""
+        """Returns the room after `move`: a step, a push, or itself if neither is possible."""
         ahead = shift(self.player, MOVES[move])
         if ahead not in self.floor:
             return self
@@ -47,7 +47,9 @@ class Room:
         return replace(self, player=ahead, boxes=boxes)
 
     def grid(self) -> str:
-        """One symbol a cell, a row a line: # wall, _ floor, O target, X box, √ box on target, P player, S on target."""
+        """Returns one symbol a cell, a row a line: # wall, _ floor, O target, X box, √ box on target, P player, S on
+        target.
+        """
         return "\n".join("".join(self._symbol((r, c)) for c in range(self.width)) for r in range(self.height))
 
     @property
@@ -88,7 +90,7 @@ class Room:
         return canonical_grid(rows)
 
     def coordinates(self) -> str:
-        """Row and column of the player, of each box and of each target."""
+        """Returns row and column of the player, of each box and of each target."""
         lines = [("Player", (self.player,)), ("Box", self.boxes), ("Target", self.targets)]
         return "\n".join(f"{name} {', '.join(f'{r} {c}' for r, c in cells)}" for name, cells in lines)
 
@@ -104,5 +106,5 @@ class Room:
 
 
 def shift(cell: Cell, step: Cell) -> Cell:
-    """The cell one `step` from `cell`."""
+    """Returns the cell one `step` from `cell`."""
     return cell[0] + step[0], cell[1] + step[1]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from pydantic.fields import FieldInfo
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import Tree, flatten, merge, nest, parse_assignments
+from rllib_ragen.config.load import flatten, merge, nest, parse_assignments
 from rllib_ragen.config.messages import allowed
 from rllib_ragen.config.schema import RunConfig, Section
 from rllib_ragen.faults.exit_codes import FORESEEN, ExitCode, exit_code_of, sentence_of
@@ -44,7 +45,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def make_parser(command: str, description: str, flags: Sequence[str] = tuple(FLAGS)) -> Parser:
-    """A parser with the config's options; every option's help is one line."""
+    """Returns a parser with the config's options; every option's help is one line."""
     parser = Parser(
         prog=f"python -m rllib_ragen.{command}",
         description=description,
@@ -66,7 +67,8 @@ def make_parser(command: str, description: str, flags: Sequence[str] = tuple(FLA
 
 
 def run_command(work: Callable[[], int | None], *, keys: bool = False) -> int:
-    """What every command does around its work: ends that were foreseen are told in one sentence; `keys` lists the keys.
+    """Says what every command does around its work: ends that were foreseen are told in one sentence; `keys` lists the
+    keys.
 
     Returns:
         The exit code: what `work` returned, None for 0, or that of the error.
@@ -89,25 +91,25 @@ def run_command(work: Callable[[], int | None], *, keys: bool = False) -> int:
 
 
 def read_layers(options: argparse.Namespace) -> tuple[Tree, Tree]:
-    """(what the flags say, what `--set` says), as nested mappings.
+    """Returns (what the flags say, what `--set` says), as nested mappings.
 
     Raises:
         ConfigError: a `--set` that cannot be read.
     """
-    given: dict[str, Any] = {key: getattr(options, key, None) for key in FLAGS.values()}
+    given: Tree = {key: getattr(options, key, None) for key in FLAGS.values()}
     flags = merge(*(nest(key, value) for key, value in given.items() if value is not None))
     return flags, parse_assignments(options.assignments)
 
 
 def positive(text: str) -> int:
-    """An option's value. Raises argparse.ArgumentTypeError if it is no whole number ≥ 1."""
+    """Returns an option's value. Raises argparse.ArgumentTypeError if it is no whole number ≥ 1."""
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be an integer ≥ 1, got {text!r}")
     return int(text)
 
 
 def field_of(key: str) -> FieldInfo:
-    """The schema's field for a dotted key. Raises KeyError if there is none."""
+    """Returns the schema's field for a dotted key. Raises KeyError if there is none."""
     fields = RunConfig.model_fields
     *sections, last = key.split(".")
     for name in sections:
@@ -119,7 +121,7 @@ def field_of(key: str) -> FieldInfo:
 
 
 def key_table() -> str:
-    """Every key with its default, its range and what it means, one line each."""
+    """Returns every key with its default, its range and what it means, one line each."""
     lines = []
     for key, default in flatten(RunConfig().model_dump(mode="json")).items():
         field = field_of(key)

@@ -6,6 +6,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
+from typing import NoReturn
+
+from rllib_ragen.faults.ending import leave
 
 COMMANDS = {
     "run": ("rllib_ragen.run.__main__:main", "trains an agent on an environment or a game"),
@@ -36,7 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return start(rest)
 
 
+def script() -> NoReturn:
+    """The console script: `main`, and the end of the process."""
+    leave(main)
+
+
 def usage() -> str:
-    """The commands, one line each."""
+    """Returns the commands, one line each."""
     lines = [f"  {name:12} {does}" for name, (_, does) in COMMANDS.items()]
     return "\n".join(["usage: rllib-ragen COMMAND [options]; COMMAND --help lists the options", "", *lines])

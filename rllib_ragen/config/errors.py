@@ -1,4 +1,4 @@
-"""How bad input is told."""
+"""Configuration errors and "did you mean" hints."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ class ConfigError(ValueError):
 
 
 def nearest(name: str, allowed: list[str]) -> str:
-    """`did you mean x? allowed: x, y`, or only the second part if nothing is near."""
+    """Returns `did you mean x? allowed: x, y`, or only the second part if nothing is near."""
     near = difflib.get_close_matches(name, allowed, n=1)
     return (f"did you mean {near[0]}? " if near else "") + f"allowed: {', '.join(allowed)}"

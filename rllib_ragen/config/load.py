@@ -10,13 +10,12 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError, nearest
 from rllib_ragen.config.messages import sentence
 from rllib_ragen.config.presets import algorithm_file, algorithm_names, env_file, game_defaults
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name, task_name
-
-Tree = dict[str, Any]
 
 
 class _Loader(yaml.SafeLoader):
@@ -37,8 +36,9 @@ _Loader.add_implicit_resolver(
 )
 
 
-def parse_config(*layers: Mapping[str, Any]) -> RunConfig:
-    """The config of `layers`, nested mappings of which later ones win key by key; whether keys fit is not checked.
+def parse_config(*layers: Mapping[str, object]) -> RunConfig:
+    """Returns the config of `layers`, nested mappings of which later ones win key by key; whether keys fit is not
+    checked.
 
     Raises:
         ConfigError: an unknown key, or a value out of range.
@@ -50,7 +50,7 @@ def parse_config(*layers: Mapping[str, Any]) -> RunConfig:
 
 
 def merge(*layers: Mapping[str, Any]) -> Tree:
-    """One nested mapping of several; the inputs stay as they are."""
+    """Returns one nested mapping of several; the inputs stay as they are."""
     merged: Tree = {}
     for layer in layers:
         for key, value in layer.items():
@@ -60,7 +60,7 @@ def merge(*layers: Mapping[str, Any]) -> Tree:
 
 
 def read_yaml(path: Path) -> Tree:
-    """The mapping that a YAML file holds; an empty file holds none.
+    """Returns the mapping that a YAML file holds; an empty file holds none.
 
     Raises:
         ConfigError: no such file, not YAML, or no mapping.
@@ -79,7 +79,7 @@ def read_yaml(path: Path) -> Tree:
 
 
 def preset(env_name: str) -> Tree:
-    """The settings that ship for an environment (tune_configs/<name>.yaml).
+    """Returns the settings that ship for an environment (tune_configs/<name>.yaml).
 
     Of a game: tune_configs/games/defaults.yaml, and over them the game's own (tune_configs/games/<name>.yaml).
 
@@ -95,7 +95,7 @@ def preset(env_name: str) -> Tree:
 
 
 def algorithm_preset(name: str) -> Tree:
-    """What an algorithm sets beside its environment (tune_configs/algorithms/<name>.yaml).
+    """Says what an algorithm sets beside its environment (tune_configs/algorithms/<name>.yaml).
 
     Raises:
         ConfigError: unknown algorithm.
@@ -108,7 +108,7 @@ def algorithm_preset(name: str) -> Tree:
 
 
 def parse_assignments(assignments: Sequence[str]) -> Tree:
-    """`["learner.lr=1e-4"]` → `{"learner": {"lr": 1e-4}}`; values are YAML, later ones win.
+    """Returns `["learner.lr=1e-4"]` → `{"learner": {"lr": 1e-4}}`; values are YAML, later ones win.
 
     Raises:
         ConfigError: no `=`, an empty key, or a value that is not YAML.
@@ -125,8 +125,8 @@ def parse_assignments(assignments: Sequence[str]) -> Tree:
     return tree
 
 
-def nest(key: str, value: Any) -> Tree:
-    """`("a.b", 1)` → `{"a": {"b": 1}}`."""
+def nest(key: str, value: object) -> Tree:
+    """Returns `("a.b", 1)` → `{"a": {"b": 1}}`."""
     *sections, last = key.split(".")
     tree: Tree = {last: value}
     for section in reversed(sections):
@@ -135,7 +135,7 @@ def nest(key: str, value: Any) -> Tree:
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Tree:
-    """`{"a": {"b": 1}}` → `{"a.b": 1}`; empty mappings are values."""
+    """Returns `{"a": {"b": 1}}` → `{"a.b": 1}`; empty mappings are values."""
     flat: Tree = {}
     for key, value in tree.items():
         inner = isinstance(value, Mapping) and value

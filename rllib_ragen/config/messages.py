@@ -16,13 +16,13 @@ _BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 
 
 def sentence(error: ValidationError, schema: type[BaseModel] = RunConfig) -> str:
-    """The first fault of `error`, which `schema` raised, with the number of further ones."""
+    """Returns the first fault of `error`, which `schema` raised, with the number of further ones."""
     faults = error.errors()
     text = _fault(tuple(str(part) for part in faults[0]["loc"]), faults[0]["type"], faults[0]["input"], schema)
     return text + (f" (and {len(faults) - 1} more)" if len(faults) > 1 else "")
 
 
-def _fault(path: tuple[str, ...], kind: str, value: Any, section: type[BaseModel]) -> str:
+def _fault(path: tuple[str, ...], kind: str, value: object, section: type[BaseModel]) -> str:
     for depth, part in enumerate(path, start=1):
         field = section.model_fields.get(part)
         if kind == "extra_forbidden" and depth == len(path):
@@ -37,13 +37,13 @@ def _fault(path: tuple[str, ...], kind: str, value: Any, section: type[BaseModel
     return f"{'.'.join(path) or 'config'}: must be a section with some of the keys {names}, got {value!r}"
 
 
-def is_section(annotation: Any) -> bool:
-    """Whether a field is a section of its own."""
+def is_section(annotation: object) -> bool:
+    """Says whether a field is a section of its own."""
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def allowed(field: FieldInfo) -> str:
-    """What a field takes, in words: `an integer ≥ 1`, `one of hf, vllm`."""
+    """Says what a field takes, in words: `an integer ≥ 1`, `one of hf, vllm`."""
     bounds = [
         f"{sign} {limit:g}"
         for name, sign in _BOUNDS.items()
@@ -56,7 +56,7 @@ def allowed(field: FieldInfo) -> str:
     return " ".join([kind, " and ".join(bounds)]).strip() + null[0]
 
 
-def _kind(annotation: Any) -> str:
+def _kind(annotation: object) -> str:
     if get_origin(annotation) is Literal:
         return f"one of {', '.join(str(choice) for choice in get_args(annotation))}"
     if isinstance(annotation, UnionType) or get_origin(annotation) is Union:

@@ -11,20 +11,20 @@ _ALGORITHMS = SETTINGS / "algorithms"
 
 
 def algorithm_names() -> list[str]:
-    """Allowed values of `--algorithm`, sorted."""
+    """Returns allowed values of `--algorithm`, sorted."""
     return sorted(file.stem for file in _ALGORITHMS.glob("*.yaml"))
 
 
 def algorithm_file(name: str) -> Path:
-    """The settings of an algorithm of `algorithm_names`."""
+    """Returns the settings of an algorithm of `algorithm_names`."""
     return _ALGORITHMS / f"{name}.yaml"
 
 
 def env_file(name: str) -> Path:
-    """The settings of an environment, by its short name; the file need not exist."""
+    """Returns the settings of an environment, by its short name; the file need not exist."""
     return SETTINGS / f"{name}.yaml"
 
 
 def game_defaults() -> Path:
-    """What the settings of every game begin with."""
+    """Says what the settings of every game begin with."""
     return SETTINGS / "games" / "defaults.yaml"

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from ragen_envs.games.limits import GameLimits
 from ragen_envs.text import PromptStyle, TextLimits
+from ragen_envs.tree import Tree
 from rllib_ragen.config.task_names import shipped_game_name
 
 EMBEDDED_MODEL = "tiny"
@@ -26,8 +27,8 @@ class Section(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _no_bool_for_a_number(cls, value: Any, info: ValidationInfo) -> Any:
-        """pydantic takes `yes` for 1; a config that says so is a mistake."""
+    def _no_bool_for_a_number(cls, value: object, info: ValidationInfo) -> Any:
+        """Returns pydantic takes `yes` for 1; a config that says so is a mistake."""
         if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation is not bool:
             raise ValueError("true or false, where something else is wanted")
         return value
@@ -37,7 +38,7 @@ class EnvSection(Section):
     """Which task, and how it is told."""
 
     name: str = Field("sokoban", description="environment's name, Gymnasium id, or import path my_pkg.worlds:MyWorld")
-    task: dict[str, Any] = Field(default_factory=dict, description="settings of the task environment")
+    task: Tree = Field(default_factory=dict, description="settings of the task environment")
     max_turns: int = Field(5, ge=1, description="turns an episode may take; in a game, replies of each seat")
     max_actions_per_turn: int = Field(5, ge=1, description="actions of one reply that are run")
     max_actions: int = Field(10, ge=1, description="actions an episode may take")
@@ -127,7 +128,7 @@ class CreditSection(Section):
         "batch", description="batch: divide advantages by their std over the batch's trained tokens"
     )
     gamma: float = Field(1.0, ge=0, le=1, description="discount per token (gae, bi_level_gae, reinforce++)")
-    role_decay: float = Field(0.95, ge=0, lt=1, description="memory of the baselines of roles (rae)")
+    role_decay: float = Field(0.95, ge=0, lt=1, description="EMA decay of the per-role reward baseline (rae)")
     lam: float = Field(1.0, ge=0, le=1, description="GAE lambda (gae, bi_level_gae)")
     turn_gamma: float = Field(0.95, ge=0, le=1, description="discount per turn (bi_level_gae, gigpo, turn_grpo)")
     turn_weight: float = Field(1.0, ge=0, description="turn's advantage beside its episode's (gigpo, turn_grpo)")
@@ -141,7 +142,7 @@ class CreditSection(Section):
         "group", description="whose statistics reward_norm uses; inductive: all of a role's trajectories"
     )
     overlong_cache: int | None = Field(
-        None, ge=1, description="last tokens of a reply's limit that cost, up to 1 where it is cut off; null: free"
+        None, ge=1, description="soft overlong penalty window L_cache in tokens (DAPO eq. 13); null: off"
     )
     filter: str = Field(
         "none",
@@ -188,7 +189,9 @@ class LearnerSection(Section):
     lora_rank: int | None = Field(
         None, ge=1, description="train low-rank adapters of this rank instead of all weights (needs peft); null: off"
     )
-    lora_alpha: float | None = Field(None, gt=0, description="adapters count lora_alpha/lora_rank times; null: twice")
+    lora_alpha: float | None = Field(
+        None, gt=0, description="LoRA scaling is lora_alpha / lora_rank; null: lora_alpha = 2 · lora_rank"
+    )
     lora_targets: list[str] | None = Field(
         None, description="names of the linear layers that get adapters; null: all but the head"
     )
@@ -220,9 +223,13 @@ class LearnerSection(Section):
         None, ge=1, description="divisor of seq-mean-token-sum-norm; null: rollout.max_context_tokens"
     )
     entropy_coeff: float = Field(0.001, ge=0, description="entropy bonus")
-    kl_coeff: float = Field(0.0, ge=0, description="pull towards the model that the run started from; 0: not loaded")
-    kl_estimator: Literal["k1", "k2", "k3"] = Field("k3", description="estimator of that divergence")
-    kl_in: Literal["loss", "reward"] = Field("loss", description="whether it is a term of the loss or a turn's cost")
+    kl_coeff: float = Field(
+        0.0, ge=0, description="KL penalty to the reference policy (initial model); 0: no reference is loaded"
+    )
+    kl_estimator: Literal["k1", "k2", "k3"] = Field("k3", description="estimator of the KL penalty")
+    kl_in: Literal["loss", "reward"] = Field(
+        "loss", description="KL penalty as a term of the loss, or as a cost in each turn's reward"
+    )
     value_coeff: float = Field(0.5, ge=0, description="weight of the value loss (gae)")
     value_clip: float = Field(0.5, gt=0, description="clip range of the value loss")
 
@@ -236,7 +243,7 @@ class EvalSection(Section):
 
 
 class DiagnosticsSection(Section):
-    """How often, and how closely, it is measured what reasoning depends on (docs/diagnostics.md)."""
+    """When to estimate H(Z|X) and I(X;Z), and with how many thoughts (docs/diagnostics.md)."""
 
     interval: int = Field(5, ge=0, description="iterations between measurements of entropy and information; 0: none")
     num_prompts: int = Field(32, ge=2, description="thoughts of one measurement, each scored after every prompt")
@@ -279,8 +286,8 @@ class AlarmsSection(Section):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _yaml_off(cls, value: Any) -> Any:
-        """YAML reads a bare `off` as false."""
+    def _yaml_off(cls, value: object) -> Any:
+        """Returns YAML reads a bare `off` as false."""
         return "off" if value is False else value
 
 
@@ -310,7 +317,9 @@ class RunConfig(Section):
     name: str | None = Field(None, pattern=r"^\w[\w.-]*$", description="run folder's name; null: env, date and seed")
 
     def text_limits(self) -> TextLimits:
-        """How episodes are cut and told, with prompt_style `auto` decided: brief for the embedded model, else full."""
+        """Says how episodes are cut and told, with prompt_style `auto` decided: brief for the embedded model, else
+        full.
+        """
         env = self.env
         return TextLimits(
             max_turns=env.max_turns,
@@ -322,7 +331,7 @@ class RunConfig(Section):
         )
 
     def game_limits(self) -> GameLimits:
-        """The same of a game; `env.format_penalty` is what an illegal move costs."""
+        """Returns the same of a game; `env.format_penalty` is what an illegal move costs."""
         return GameLimits(
             illegal_move=self.multi_agent.illegal_move,
             illegal_reward=self.env.format_penalty,

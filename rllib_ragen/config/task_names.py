@@ -13,18 +13,19 @@ _USERS = "ragen/"
 
 
 def shipped_game_name(name: str) -> str | None:
-    """The shipped game that `name` means: `tictactoe`, `TicTacToe`, `ragen/TicTacToe-v0` → `tic_tac_toe`."""
+    """Returns the shipped game that `name` means: `tictactoe`, `TicTacToe`, `ragen/TicTacToe-v0` → `tic_tac_toe`."""
     by_letters = {_letters(game): game for game in game_names()}
     return None if ":" in name else by_letters.get(_letters(name.removeprefix("ragen/").removesuffix("-v0")))
 
 
 def game_name(name: str) -> str | None:
-    """The game that `name` means, shipped or a user's; None: no game."""
+    """Returns the game that `name` means, shipped or a user's; None: no game."""
     return shipped_game_name(name) or (name if is_users_game(name) else None)
 
 
 def task_name(name: str) -> str:
-    """The short name that `name` means: `ragen/Sokoban-v0` → `sokoban`, `TicTacToe`, `tictactoe` → `tic_tac_toe`.
+    """Returns the short name that `name` means: `ragen/Sokoban-v0` → `sokoban`, `TicTacToe`, `tictactoe` →
+    `tic_tac_toe`.
 
     Raises:
         ValueError: neither an environment nor a game, or an import path that leads nowhere; one sentence.
@@ -33,18 +34,18 @@ def task_name(name: str) -> str:
 
 
 def task_word(name: str) -> str:
-    """What files may be called after the environment: `my_pkg.worlds:TreasureHunt` → `TreasureHunt`."""
+    """Says what files may be called after the environment: `my_pkg.worlds:TreasureHunt` → `TreasureHunt`."""
     return re.sub(r"[^\w.-]", "_", task_name(name).rpartition(":")[2])
 
 
 def task_id(name: str) -> str:
-    """RLlib's id of an environment: `sokoban` → `ragen/Sokoban-v0`, `my_pkg:Hunt` → `ragen/my_pkg:Hunt`."""
+    """Returns RLlib's id of an environment: `sokoban` → `ragen/Sokoban-v0`, `my_pkg:Hunt` → `ragen/my_pkg:Hunt`."""
     short = task_name(name)
     return _USERS + short if ENVIRONMENTS.is_users(short) else gym_id(short)
 
 
 def name_of_id(env_id: str) -> str | None:
-    """The name of the environment that RLlib knows as `env_id`; None: one of somebody else. Imports nothing."""
+    """Returns the name of the environment that RLlib knows as `env_id`; None: one of somebody else. Imports nothing."""
     shipped = {gym_id(name): name for name in (*env_names(), *game_names())}
     if env_id in shipped:
         return shipped[env_id]
@@ -53,7 +54,7 @@ def name_of_id(env_id: str) -> str | None:
 
 
 def is_task_name(name: str) -> bool:
-    """Whether `name` is an environment or game of this registry, in any of its spellings. Imports nothing."""
+    """Says whether `name` is an environment or game of this registry, in any of its spellings. Imports nothing."""
     return name_of_id(name) is not None or shipped_game_name(name) is not None or ENVIRONMENTS.knows(name)
 
 

@@ -33,7 +33,7 @@ class BiLevelGAE(Estimator):
         self.turn_rewards = turn_rewards
 
     def assign(self, trajectories: Sequence[Trajectory], values: Sequence[FloatArray]) -> list[Credit]:
-        """One advantage and one return per trained token."""
+        """Returns one advantage and one return per trained token."""
         seen = at_trained(trajectories, values)
         turns = at_trained(trajectories, [t.turn_index() for t in trajectories])
         rewards = at_trained(trajectories, [token_rewards(t, self.turn_rewards) for t in trajectories])

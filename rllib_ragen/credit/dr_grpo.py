@@ -12,5 +12,5 @@ class DrGRPO(GroupEstimator):
     """
 
     def advantages(self, returns: Returns) -> Returns:
-        """[n] → [n], one group."""
+        """Returns [n] → [n], one group."""
         return centred(returns)

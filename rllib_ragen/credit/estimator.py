@@ -27,6 +27,9 @@ class Estimator(ABC):
     needs_group: ClassVar[bool] = False
     """Whether trajectories are compared within their group, so that a group of one teaches nothing."""
 
+    chosen_only: ClassVar[bool] = False
+    """Whether trajectories without advantage are left out of the update, and of what a minibatch counts."""
+
     def __call__(self, trajectories: Sequence[Trajectory], values: Sequence[FloatArray] | None = None) -> list[Credit]:
         """Credits aligned with `trajectories`.
 
@@ -49,7 +52,7 @@ class Estimator(ABC):
         return self.assign(trajectories, values)
 
     def state(self) -> dict[str, float]:
-        """What the estimator remembers from batch to batch, for a checkpoint; most remember nothing."""
+        """Says what the estimator remembers from batch to batch, for a checkpoint; most remember nothing."""
         return {}
 
     def restore(self, state: Mapping[str, float]) -> None:  # noqa: B027 - most have nothing to restore
@@ -57,11 +60,11 @@ class Estimator(ABC):
 
     @abstractmethod
     def assign(self, trajectories: Sequence[Trajectory], values: Sequence[FloatArray]) -> list[Credit]:
-        """The estimator itself, on checked input; `values` is empty unless `needs_values`."""
+        """Returns the estimator itself, on checked input; `values` is empty unless `needs_values`."""
 
 
 def refuse_failed(trajectories: Sequence[Trajectory]) -> None:
-    """Raise ValueError if a failed trajectory is among them: its reward would shift its group's baseline."""
+    """Raises ValueError if a failed trajectory is among them: its reward would shift its group's baseline."""
     for trajectory in trajectories:
         if trajectory.stop_reason.failed:
             raise ValueError(

@@ -34,22 +34,22 @@ GroupFilter = Callable[[GroupRanking], Collection[str]]
 
 
 def keep_all(ranking: GroupRanking) -> Collection[str]:
-    """Every group that may be kept."""
+    """Returns every group that may be kept."""
     return ranking.groups
 
 
 def top_k(ranking: GroupRanking) -> Collection[str]:
-    """The share v of *all* groups, also of those that cannot be kept; at least one."""
+    """Returns the share v of *all* groups, also of those that cannot be kept; at least one."""
     return ranking.groups[: max(1, int(ranking.value * len(ranking.scores) + 1e-9))]  # 0.29 · 100 is 28.999…
 
 
 def top_k_abs(ranking: GroupRanking) -> Collection[str]:
-    """The best v groups."""
+    """Returns the best v groups."""
     return ranking.groups[: max(1, int(ranking.value))]
 
 
 def top_p(ranking: GroupRanking) -> Collection[str]:
-    """The best groups, until the running sum of scores is ≥ v · Σ − eps."""
+    """Returns the best groups, until the running sum of scores is ≥ v · Σ − eps."""
     if not ranking.groups:
         return ()
     running = np.cumsum([ranking.scores[group] for group in ranking.groups])
@@ -57,7 +57,7 @@ def top_p(ranking: GroupRanking) -> Collection[str]:
 
 
 def top_p_softmax(ranking: GroupRanking) -> Collection[str]:
-    """The best groups, until the running sum of softmax(±scores) is ≥ v; at least one."""
+    """Returns the best groups, until the running sum of softmax(±scores) is ≥ v; at least one."""
     if not ranking.groups:
         return ()
     scores = [ranking.scores[group] for group in ranking.groups]
@@ -66,7 +66,7 @@ def top_p_softmax(ranking: GroupRanking) -> Collection[str]:
 
 
 def min_p(ranking: GroupRanking) -> Collection[str]:
-    """The groups with scores ≥ v · max."""
+    """Returns the groups with scores ≥ v · max."""
     if not ranking.groups:
         return ()
     least = ranking.value * ranking.scores[ranking.groups[0]]
@@ -87,12 +87,12 @@ def register_filter(name: str, group_filter: GroupFilter) -> None:
 
 
 def filter_names() -> list[str]:
-    """The filters that ship with the package."""
+    """Returns the filters that ship with the package."""
     return FILTERS.shipped()
 
 
 def find_filter(name: str) -> GroupFilter:
-    """The filter of that name.
+    """Returns the filter of that name.
 
     Raises:
         ValueError: no such filter; one sentence that names the key.

@@ -25,7 +25,8 @@ class FilterResult:
 
 
 def filter_groups(trajectories: Sequence[Trajectory], section: CreditSection) -> FilterResult:
-    """Keep whole groups by the metric of *raw* rewards or samples; the choice does not depend on trajectories' order.
+    """Returns keep whole groups by the metric of *raw* rewards or samples; the choice does not depend on trajectories'
+    order.
 
     A group whose returns are all equal is never kept, whatever its score, unless `filter_zero_spread` is on, or
     neither a filter nor dynamic sampling is. Equal scores are ordered by group_id.

@@ -29,7 +29,7 @@ class GAE(Estimator):
         self.turn_rewards = turn_rewards
 
     def assign(self, trajectories: Sequence[Trajectory], values: Sequence[FloatArray]) -> list[Credit]:
-        """One advantage and one return per trained token."""
+        """Returns one advantage and one return per trained token."""
         seen = at_trained(trajectories, values)
         rewards = at_trained(trajectories, [token_rewards(t, self.turn_rewards) for t in trajectories])
         raw = [generalised(r, v, self.gamma, self.lam) for r, v in zip(rewards, seen, strict=True)]
@@ -37,6 +37,8 @@ class GAE(Estimator):
 
 
 def generalised(rewards: Numbers, values: Numbers, gamma: float, lam: float) -> Numbers:
-    """[n] advantages of n successive steps with the given [n] rewards and values; 0 is the value after the last."""
+    """Returns [n] advantages of n successive steps with the given [n] rewards and values; 0 is the value after the
+    last.
+    """
     following = np.append(values[1:], 0.0)
     return discounted(rewards + gamma * following - values, gamma * lam)

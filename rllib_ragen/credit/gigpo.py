@@ -16,7 +16,7 @@ class GiGPO(TurnEstimator):
     """
 
     def key(self, trajectory: Trajectory, turn: int) -> Hashable:
-        """The state that the turn was taken in. Raises ValueError if it was not recorded."""
+        """Returns the state that the turn was taken in. Raises ValueError if it was not recorded."""
         state = trajectory.turns[turn].state
         if not state:
             raise ValueError(

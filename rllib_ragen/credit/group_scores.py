@@ -13,12 +13,14 @@ Scores = dict[str, float]
 
 
 def reward_spreads(trajectories: Sequence[Trajectory]) -> Scores:
-    """In-group std of the raw returns, ddof = 1, by group_id; exactly 0 for equal returns and for a group of one."""
+    """Returns in-group std of the raw returns, ddof = 1, by group_id; exactly 0 for equal returns and for a group of
+    one.
+    """
     return _by_group(trajectories, _returns, spread)
 
 
 def group_scores(trajectories: Sequence[Trajectory], metric: str) -> Scores:
-    """The metric of each group, by group_id; it does not depend on the trajectories' order.
+    """Returns the metric of each group, by group_id; it does not depend on the trajectories' order.
 
     reward_std, reward_variance: of the raw returns, ddof = 1. reward, reward_sum: their mean, their sum.
     entropy: mean over trajectories of −mean log-prob of the sampled tokens, in nats: an estimate of the sampler's

@@ -19,7 +19,7 @@ ROUNDING = 1e-9
 
 
 def group_members(trajectories: Sequence[Trajectory]) -> dict[str, list[int]]:
-    """Positions of each group's trajectories, by `group_id`, groups in order of first appearance."""
+    """Returns positions of each group's trajectories, by `group_id`, groups in order of first appearance."""
     members: dict[str, list[int]] = {}
     for index, trajectory in enumerate(trajectories):
         members.setdefault(trajectory.group_id, []).append(index)
@@ -27,12 +27,12 @@ def group_members(trajectories: Sequence[Trajectory]) -> dict[str, list[int]]:
 
 
 def compared_groups(trajectories: Sequence[Trajectory]) -> list[list[int]]:
-    """Positions of the members of each group that has at least two."""
+    """Returns positions of the members of each group that has at least two."""
     return [members for members in group_members(trajectories).values() if len(members) > 1]
 
 
 def centred(returns: Returns) -> Returns:
-    """[n] R − mean: exactly 0 if all returns are equal, so that such a group moves no weight at all."""
+    """Returns [n] R − mean: exactly 0 if all returns are equal, so that such a group moves no weight at all."""
     if np.ptp(returns) < ROUNDING:
         return np.zeros_like(returns)
     mean: np.float64 = np.sort(returns).mean()
@@ -40,7 +40,9 @@ def centred(returns: Returns) -> Returns:
 
 
 def spread(returns: Returns) -> float:
-    """Standard deviation (ddof = 1) of a group's returns; exactly 0 for equal returns and for a group of one."""
+    """Returns standard deviation (ddof = 1) of a group's returns; exactly 0 for equal returns and for a group of
+    one.
+    """
     if np.ptp(returns) < ROUNDING:
         return 0.0
     # Sorted first: floating-point sums, and with them ties between groups, must not depend on who finished first.
@@ -59,10 +61,10 @@ class GroupEstimator(Estimator):
 
     @abstractmethod
     def advantages(self, returns: Returns) -> Returns:
-        """[n] advantages of one group's n ≥ 2 members from their [n] raw returns."""
+        """Returns [n] advantages of one group's n ≥ 2 members from their [n] raw returns."""
 
     def assign(self, trajectories: Sequence[Trajectory], values: Sequence[FloatArray]) -> list[Credit]:
-        """One advantage per trajectory, spread over its trained tokens."""
+        """Returns one advantage per trajectory, spread over its trained tokens."""
         episode_returns = np.array([trajectory.episode_return for trajectory in trajectories], np.float64)
         advantages = np.zeros_like(episode_returns)
         for members in compared_groups(trajectories):

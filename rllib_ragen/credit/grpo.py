@@ -13,5 +13,5 @@ class GRPO(GroupEstimator):
     """
 
     def advantages(self, returns: Returns) -> Returns:
-        """[n] → [n], one group."""
+        """Returns [n] → [n], one group."""
         return centred(returns) / (spread(returns) + 1e-6)

@@ -36,7 +36,7 @@ def with_kl_cost(
 
 
 def _costs(trajectory: Trajectory, reference: FloatArray, estimator: KLEstimator) -> npt.NDArray[np.float64]:
-    """[turns] sums over each turn's sampled tokens."""
+    """Returns [turns] sums over each turn's sampled tokens."""
     turns = trajectory.turn_index()
     trained = turns >= 0
     log_ratio = (trajectory.behaviour_logprobs() - reference)[trained].astype(np.float64)

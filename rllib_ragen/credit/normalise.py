@@ -16,7 +16,8 @@ ASYM_CLIP = (-1.0, 3.0)
 
 
 def normalised_rewards(trajectories: Sequence[Trajectory], section: CreditSection) -> list[Trajectory]:
-    """The trajectories with rewards whose sums are the normalised returns R′; copies, or the same if nothing is to do.
+    """Returns the trajectories with rewards whose sums are the normalised returns R′; copies, or the same if nothing is
+    to do.
 
     `reward_norm` mean: R′ = R − mean; mean_std: (R − mean)/(std + 1e-6), 0 where all are equal, std with ddof = 1;
     asym_clip: mean_std clamped to [−1, 3]. `reward_grouping`: statistics of each group, of all trajectories of one role
@@ -33,7 +34,7 @@ def normalised_rewards(trajectories: Sequence[Trajectory], section: CreditSectio
 
 
 def _members(trajectories: Sequence[Trajectory], grouping: str) -> list[list[int]]:
-    """Positions of those that share statistics."""
+    """Returns positions of those that share statistics."""
     if grouping == "group":
         return list(group_members(trajectories).values())
     found: dict[tuple[str, str], list[int]] = {}

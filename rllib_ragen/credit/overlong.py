@@ -9,7 +9,7 @@ from rllib_ragen.types import Trajectory
 
 
 def overlong_penalty(length: int, limit: int, cache: int) -> float:
-    """Of a reply of `length` tokens that may have `limit` (L_max), the last `cache` (L_cache) of them at a price.
+    """Computes the penalty of `length` tokens of at most `limit` (L_max), the last `cache` (L_cache) at a price.
 
     0 up to L_max − L_cache, then (L_max − L_cache − length)/L_cache, which is −1 at L_max, where replies are cut off.
 
@@ -19,7 +19,7 @@ def overlong_penalty(length: int, limit: int, cache: int) -> float:
 
 
 def without_overlong(trajectories: Sequence[Trajectory], limit: int, cache: int | None) -> list[Trajectory]:
-    """The trajectories with each turn's penalty added to its reward; copies, or the same with `cache` None.
+    """Returns the trajectories with each turn's penalty added to its reward; copies, or the same with `cache` None.
 
     A trajectory has a reply per turn, each with a limit of its own, so every turn is judged by itself.
     """

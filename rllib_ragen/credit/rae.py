@@ -25,7 +25,7 @@ class RoleAdvantages(Estimator):
         self._baselines: dict[str, float] = {}
 
     def state(self) -> dict[str, float]:
-        """b by role, `policy/agent`."""
+        """Returns b by role, `policy/agent`."""
         return dict(self._baselines)
 
     def restore(self, state: Mapping[str, float]) -> None:
@@ -33,7 +33,7 @@ class RoleAdvantages(Estimator):
         self._baselines = dict(state)
 
     def assign(self, trajectories: Sequence[Trajectory], values: Sequence[FloatArray]) -> list[Credit]:
-        """One advantage per trajectory; moves the baselines."""
+        """Returns one advantage per trajectory; moves the baselines."""
         advantages = [np.full(t.num_reply_tokens, self._advantage(t), np.float64) for t in trajectories]
         return credits_of(trajectories, advantages)
 

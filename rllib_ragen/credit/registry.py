@@ -16,6 +16,7 @@ _SHIPPED = {
     "gigpo": f"{_HERE}.gigpo:GiGPO",
     "grpo": f"{_HERE}.grpo:GRPO",
     "rae": f"{_HERE}.rae:RoleAdvantages",
+    "raft": f"{_HERE}.raft:RAFT",
     "reinforce++": f"{_HERE}.reinforce_plus_plus:ReinforcePlusPlus",
     "reinforce++_baseline": f"{_HERE}.reinforce_plus_plus_baseline:ReinforcePlusPlusBaseline",
     "rloo": f"{_HERE}.rloo:RLOO",
@@ -25,7 +26,7 @@ _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def estimator_names() -> list[str]:
-    """The estimators that ship with the package, sorted."""
+    """Returns the estimators that ship with the package, sorted."""
     return sorted(ESTIMATORS.shipped())
 
 
@@ -44,7 +45,7 @@ def register_estimator(name: str, estimator: type[Estimator]) -> None:
 
 
 def make_estimator(section: CreditSection) -> Estimator:
-    """The estimator that `credit.estimator` names, with the section's settings.
+    """Returns the estimator that `credit.estimator` names, with the section's settings.
 
     Raises:
         ValueError: no such estimator; one sentence that names the key.

@@ -22,6 +22,6 @@ class ReinforcePlusPlus(Estimator):
         self.turn_rewards = turn_rewards
 
     def assign(self, trajectories: Sequence[Trajectory], values: Sequence[FloatArray]) -> list[Credit]:
-        """One advantage per trained token."""
+        """Returns one advantage per trained token."""
         rewards = at_trained(trajectories, [token_rewards(t, self.turn_rewards) for t in trajectories])
         return credits_of(trajectories, whitened([discounted(r, self.gamma) for r in rewards]))

@@ -21,11 +21,11 @@ class ReinforcePlusPlusBaseline(GroupEstimator):
     """
 
     def advantages(self, returns: Returns) -> Returns:
-        """[n] → [n], one group, not yet whitened."""
+        """Returns [n] → [n], one group, not yet whitened."""
         return centred(returns)
 
     def assign(self, trajectories: Sequence[Trajectory], values: Sequence[FloatArray]) -> list[Credit]:
-        """One advantage per trajectory, on its trained tokens."""
+        """Returns one advantage per trajectory, on its trained tokens."""
         raw = [credit.advantages for credit in super().assign(trajectories, values)]
         advantages = [np.zeros_like(numbers) for numbers in at_trained(trajectories, raw)]
         compared = sorted(index for members in compared_groups(trajectories) for index in members)

@@ -12,6 +12,6 @@ class RLOO(GroupEstimator):
     """
 
     def advantages(self, returns: Returns) -> Returns:
-        """[n] → [n], one group."""
+        """Returns [n] → [n], one group."""
         size = len(returns)
         return size / (size - 1) * centred(returns)

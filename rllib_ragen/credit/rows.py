@@ -18,7 +18,7 @@ def to_rows(
     normalize: Literal["none", "batch"],
     weights: Sequence[float] | None = None,
 ) -> list[TokenRow]:
-    """One row per trajectory, in order; trajectories without a sampled token are left out: they have no loss.
+    """Returns one row per trajectory, in order; trajectories without a sampled token are left out: they have no loss.
 
     The mask is exactly the sampled tokens, also of replies that were cut off at their length limit. Values are the
     critic's, [num_tokens] each, or None. normalize "batch": advantages are divided by their std (ddof = 0, + 1e-6)

@@ -15,7 +15,8 @@ Numbers = npt.NDArray[np.float64]
 
 
 def token_rewards(trajectory: Trajectory, turn_rewards: bool) -> Numbers:
-    """[num_tokens] raw rewards on trained tokens; their sum is the episode's return (0 without a trained token).
+    """Returns [num_tokens] raw rewards on trained tokens; their sum is the episode's return (0 without a trained
+    token).
 
     turn_rewards: each turn's reward on that turn's last sampled token; otherwise everything on the episode's last one.
     The reward of a turn without a sampled token goes to the last sampled token before it, else to the first one.
@@ -35,7 +36,7 @@ def token_rewards(trajectory: Trajectory, turn_rewards: bool) -> Numbers:
 
 
 def at_trained(trajectories: Sequence[Trajectory], arrays: Sequence[npt.NDArray[Any]]) -> list[Numbers]:
-    """Per trajectory: its [num_tokens] array at the sampled tokens only, in order."""
+    """Takes of each trajectory's [num_tokens] array the sampled tokens only, in order."""
     return [
         array[trajectory.turn_index() >= 0].astype(np.float64)
         for trajectory, array in zip(trajectories, arrays, strict=True)
@@ -43,7 +44,7 @@ def at_trained(trajectories: Sequence[Trajectory], arrays: Sequence[npt.NDArray[
 
 
 def discounted(terms: Numbers, factor: float) -> Numbers:
-    """[n] x_t = terms_t + factor · x_{t+1}, x_n = 0."""
+    """Returns [n] x_t = terms_t + factor · x_{t+1}, x_n = 0."""
     sums = np.zeros_like(terms)
     following = 0.0
     for t in reversed(range(len(terms))):
@@ -53,7 +54,9 @@ def discounted(terms: Numbers, factor: float) -> Numbers:
 
 
 def whitened(batch: Sequence[Numbers]) -> list[Numbers]:
-    """(x − mean)/sqrt(var + 1e-8) over all numbers of the batch, var with ddof = 1; a single number is only centred."""
+    """Returns (x − mean)/sqrt(var + 1e-8) over all numbers of the batch, var with ddof = 1; a single number is only
+    centred.
+    """
     together = np.concatenate([np.zeros(0), *batch])
     if len(together) < 2:
         return [numbers - together.sum() for numbers in batch]
@@ -64,7 +67,7 @@ def whitened(batch: Sequence[Numbers]) -> list[Numbers]:
 def credits_of(
     trajectories: Sequence[Trajectory], advantages: Sequence[Numbers], returns: Sequence[Numbers] | None = None
 ) -> list[Credit]:
-    """Credits from numbers on trained tokens; without `returns` (no critic) these are 0."""
+    """Returns credits from numbers on trained tokens; without `returns` (no critic) these are 0."""
     targets = returns if returns is not None else [np.zeros_like(numbers) for numbers in advantages]
     credits = []
     for trajectory, own_advantages, own_targets in zip(trajectories, advantages, targets, strict=True):

@@ -16,5 +16,5 @@ class TurnGRPO(TurnEstimator):
     """
 
     def key(self, trajectory: Trajectory, turn: int) -> Hashable:
-        """The number of the turn."""
+        """Returns the number of the turn."""
         return turn

@@ -33,10 +33,10 @@ class TurnEstimator(Estimator):
 
     @abstractmethod
     def key(self, trajectory: Trajectory, turn: int) -> Hashable:
-        """What the turns that a turn is compared with have in common, within a group."""
+        """Says what the turns that a turn is compared with have in common, within a group."""
 
     def assign(self, trajectories: Sequence[Trajectory], values: Sequence[FloatArray]) -> list[Credit]:
-        """One advantage per turn, on its trained tokens."""
+        """Returns one advantage per turn, on its trained tokens."""
         rewards = [np.array([turn.reward for turn in trajectory.turns], np.float64) for trajectory in trajectories]
         to_go = [discounted(own, self.turn_gamma) for own in rewards]
         advantages = [np.zeros_like(own) for own in rewards]

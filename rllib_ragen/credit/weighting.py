@@ -11,7 +11,7 @@ from rllib_ragen.types import Trajectory
 
 
 def loss_weights(kept: Sequence[Trajectory], kept_ratio: float, section: CreditSection) -> list[float]:
-    """One factor per kept trajectory; the policy loss is linear in it, as it is in the advantage.
+    """Returns one factor per kept trajectory; the policy loss is linear in it, as it is in the advantage.
 
     `group_weighting: spread`: std_g / (max std + 1e-6) of the kept groups' raw returns.
     `loss_scaling`: linear: times `kept_ratio`, the share of groups that was kept; sqrt: its square root.

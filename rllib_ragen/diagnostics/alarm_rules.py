@@ -24,19 +24,28 @@ COLLAPSED = 0.1
 SOLVED = 0.9
 """Success from which equal rewards within a group are the goal, and no alarm."""
 SPIKE_WINDOW, SPIKE_Z, SPIKE_FACTOR = 20, 10.0, 4.0
+"""Earlier norms that a spike is measured by, robust z that it exceeds, and times their median. z = 10 never comes of
+Gaussian noise in a run's length; the factor keeps small steps of a very steady norm from counting."""
 CLIFF_NOISE = 8.0
 """Standard errors that a fall must exceed: windows by the hundred are compared with the best of them."""
 FAILED_VALIDATIONS, FAILED_SUCCESS = 5, 0.01
+"""Validations in a row, and success below which each is a failure: less than one of a hundred instances."""
 EMPTY_UPDATES = 3
+"""Batches in a row without anything to learn from: below `credit.max_empty_updates`, which ends the run."""
 DEGENERATE, DEGENERATE_RISE = 0.5, 0.25
+"""Share of degenerate replies, and its rise since the start: a model that begins so is told by neither alone."""
 LONGER = 2.0
+"""Growth of replies that is no learning where the return is no better."""
 SAMPLER_GAP = 0.01
 """Nats per token: a bfloat16 sampler stays below a hundredth of it, a wrong temperature or stale weights do not."""
 _MAD_TO_STD = 1.4826
+"""Std of a Gaussian over its median absolute deviation."""
 
 
 def reward_std_collapse(rows: Sequence[Row]) -> str:
-    """10 iterations with an in-group reward std below 10 % of the first 10's mean, while success is below 90 %."""
+    """Finds 10 iterations with an in-group reward std below 10 % of the first 10's mean, while success is below 90
+    %.
+    """
     stds = _series(rows, "group_reward_std")
     success = _series(rows, "success")
     if len(stds) < 2 * START or (len(success) and success[-START:].mean() >= SOLVED):
@@ -48,7 +57,7 @@ def reward_std_collapse(rows: Sequence[Row]) -> str:
 
 
 def entropy_collapse(rows: Sequence[Row]) -> str:
-    """5 iterations with an entropy below 10 % of the first 10's mean."""
+    """Finds 5 iterations with an entropy below 10 % of the first 10's mean."""
     entropies = _series(rows, "entropy")
     if len(entropies) < START + RECENT:
         return ""
@@ -59,7 +68,7 @@ def entropy_collapse(rows: Sequence[Row]) -> str:
 
 
 def gradient_spike(rows: Sequence[Row]) -> str:
-    """A gradient norm of robust z > 10 and > 4 times the median of the 20 (at least 10) before it."""
+    """Returns a gradient norm of robust z > 10 and > 4 times the median of the 20 (at least 10) before it."""
     norms = _series(rows, "grad_norm")
     if len(norms) <= START or not _is_last(rows, "grad_norm"):
         return ""
@@ -72,7 +81,7 @@ def gradient_spike(rows: Sequence[Row]) -> str:
 
 
 def reward_cliff(rows: Sequence[Row]) -> str:
-    """The return's mean over 5 iterations has lost half of what it had gained, and more than noise explains."""
+    """Returns the return's mean over 5 iterations has lost half of what it had gained, and more than noise explains."""
     returns = _series(rows, "return_mean")
     if len(returns) < START + RECENT:
         return ""
@@ -85,7 +94,7 @@ def reward_cliff(rows: Sequence[Row]) -> str:
 
 
 def validation_failure(rows: Sequence[Row]) -> str:
-    """5 validations in a row with a success below 1 %, sampled and greedy."""
+    """Finds 5 validations in a row with a success below 1 %, sampled and greedy."""
     success: dict[int, float] = {}
     for row in rows:
         if row.get("split") == "val":
@@ -97,7 +106,9 @@ def validation_failure(rows: Sequence[Row]) -> str:
 
 
 def empty_filter(rows: Sequence[Row]) -> str:
-    """3 batches in a row with nothing to learn from (credit.max_empty_updates of them end a run in any case)."""
+    """Finds 3 batches in a row with nothing to learn from (credit.max_empty_updates of them end a run in any
+    case).
+    """
     empty = _series(rows, "empty_in_a_row")
     if not len(empty) or empty[-1] < EMPTY_UPDATES:
         return ""
@@ -105,7 +116,7 @@ def empty_filter(rows: Sequence[Row]) -> str:
 
 
 def non_finite(rows: Sequence[Row]) -> str:
-    """An optimiser step was skipped for its gradient, or a loss, entropy or gradient norm is no number."""
+    """Returns an optimiser step was skipped for its gradient, or a loss, entropy or gradient norm is no number."""
     row = _last(rows)
     if row.get("skipped_steps"):
         return f"{row['skipped_steps']:.0f} optimiser step(s) were skipped: the gradient was not finite"
@@ -117,7 +128,7 @@ def non_finite(rows: Sequence[Row]) -> str:
 
 
 def format_hacking(rows: Sequence[Row]) -> str:
-    """For 5 iterations half of the valid turns had an empty thought, and 25 points more than at the start.
+    """Finds 5 iterations in which half of the valid turns had an empty thought, 25 points more than at the start.
 
     The start is the best of the first 5 iterations, here and below: a run may go wrong within them.
     """
@@ -125,12 +136,14 @@ def format_hacking(rows: Sequence[Row]) -> str:
 
 
 def repetition(rows: Sequence[Row]) -> str:
-    """For 5 iterations half of what replies say was said before in them, and 25 points more than at the start."""
+    """Finds 5 iterations in which replies say half of all again, 25 points more than at the start."""
     return _degenerate(rows, "repeated_ratio", "of what a reply says was said before in it")
 
 
 def length_blowup(rows: Sequence[Row]) -> str:
-    """5 iterations with replies twice as long as at the start (the shortest of the first 5), and a return no better."""
+    """Finds 5 iterations with replies twice as long as at the start (the shortest of the first 5), and a return no
+    better.
+    """
     lengths, returns = _series(rows, "reply_tokens_mean"), _series(rows, "return_mean")
     if min(len(lengths), len(returns)) <= RECENT:
         return ""
@@ -141,7 +154,7 @@ def length_blowup(rows: Sequence[Row]) -> str:
 
 
 def sampler_gap(rows: Sequence[Row]) -> str:
-    """5 on-policy iterations in which sampler and learner differ by more than 0.01 nats per token (k3)."""
+    """Finds 5 on-policy iterations in which sampler and learner differ by more than 0.01 nats per token (k3)."""
     on_policy = [row for row in rows if row.get("policy_lag") == 0]
     gaps = _series(on_policy, "logprob_gap_k3")
     if len(gaps) < RECENT or gaps[-RECENT:].min() < SAMPLER_GAP:
@@ -160,18 +173,18 @@ def _degenerate(rows: Sequence[Row], name: str, what: str) -> str:
 
 
 def _series(rows: Sequence[Row], name: str) -> Series:
-    """The metric in the training rows that have it, in order."""
+    """Returns the metric in the training rows that have it, in order."""
     found = [row[name] for row in rows if "split" not in row and row.get(name) is not None]
     return np.array(found, np.float64)
 
 
 def _last(rows: Sequence[Row]) -> Row:
-    """The newest training row."""
+    """Returns the newest training row."""
     return next((row for row in reversed(rows) if "split" not in row), {})
 
 
 def _is_last(rows: Sequence[Row], name: str) -> bool:
-    """Whether the newest training row has the metric."""
+    """Says whether the newest training row has the metric."""
     return _last(rows).get(name) is not None
 
 
@@ -191,4 +204,4 @@ RULES: dict[str, Rule] = {
         sampler_gap,
     )
 }
-"""By the names of AlarmsSection's switches."""
+"""Rules by the names of AlarmsSection's switches."""

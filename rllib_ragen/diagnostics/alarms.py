@@ -23,7 +23,7 @@ class Alarm:
         return f"{self.alarm.replace('_', ' ')} at iteration {self.iteration}: {self.message}"
 
     def to_json(self) -> dict[str, str | int]:
-        """A row of alarms.jsonl."""
+        """Returns a row of alarms.jsonl."""
         return asdict(self)
 
 

@@ -10,11 +10,12 @@ from rllib_ragen.diagnostics.thoughts import CLOSE, OPEN
 from rllib_ragen.types import IntArray, Trajectory
 
 _N = 4
+"""Tokens of a run that counts as repeated: of 4, ordinary text repeats few."""
 REPLY_METRICS = ("empty_thought_ratio", "repeated_ratio")
 
 
 def reply_statistics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Means over the turns of `trajectories`; NaN where there was none to look at.
+    """Returns means over the turns of `trajectories`; NaN where there was none to look at.
 
     empty_thought_ratio: of valid turns with both think tags, the share without a letter or digit between them.
     repeated_ratio: mean over turns of the share of a reply's runs of 4 tokens that it has said before.
@@ -29,14 +30,16 @@ def reply_statistics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def thought_text(reply: str) -> str | None:
-    """What stands between the think tags; None if one of them is missing."""
+    """Says what stands between the think tags; None if one of them is missing."""
     _, opened, rest = reply.partition(OPEN)
     thought, closed, _ = rest.partition(CLOSE)
     return thought if opened and closed else None
 
 
 def repeated_ratio(token_ids: IntArray) -> float:
-    """Share of the runs of 4 tokens that occurred earlier in the sequence (of more than 4 tokens): `!!!!!!!!` → 0.8."""
+    """Returns share of the runs of 4 tokens that occurred earlier in the sequence (of more than 4 tokens): `!!!!!!!!` →
+    0.8.
+    """
     runs = np.lib.stride_tricks.sliding_window_view(token_ids, _N)
     return 1 - len({run.tobytes() for run in runs}) / len(runs)
 

@@ -12,9 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from ragen_envs.tree import Tree
+
 TERMS = ("task", "entropy", "kl")
 """The loss's terms: the clipped surrogate, the mean entropy, the mean divergence from the reference."""
 NUM_BUCKETS = 6
+"""Buckets of one measurement: of the default 32 groups, five or six each."""
 _PER_BUCKET = ("reward_std", *(f"{term}_norm" for term in TERMS))
 
 
@@ -35,7 +38,7 @@ class Bucket:
     share: float
     """Factor of the bucket's mean loss in the batch's."""
     norms: dict[str, float]
-    """By term: L2 norm of the gradient of the bucket's own mean, as if it were a batch, with coefficient 1."""
+    """L2 norm by term: that of the gradient of the bucket's own mean, as if it were a batch, with coefficient 1."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +46,14 @@ class Gradients:
     """One measurement."""
 
     buckets: list[Bucket]
-    """From the smallest spread to the largest; fewer groups than buckets leave some out."""
+    """Buckets from the smallest spread to the largest; fewer groups than buckets leave some out."""
     norms: dict[str, float]
-    """By term, of the whole batch: the norm of Σ share · the bucket's gradient. Without a reference `kl` is NaN."""
+    """Norm by term over the whole batch, that of Σ share · the bucket's gradient. Without a reference `kl` is NaN."""
     coefficients: dict[str, float]
     """What each term counts in the loss."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything, with norms per trajectory and per trained token added, and null for NaN."""
+    def to_json(self) -> Tree:
+        """Returns everything, with norms per trajectory and per trained token added, and null for NaN."""
         tree = asdict(self)
         for bucket in tree["buckets"]:
             norms = dict(bucket["norms"])
@@ -60,19 +63,22 @@ class Gradients:
 
 
 def in_buckets(spreads: Mapping[str, float], count: int) -> list[list[str]]:
-    """Group ids in at most `count` buckets of nearly equal numbers of groups, by rising spread; equal ones by id."""
+    """Returns group ids in at most `count` buckets of nearly equal numbers of groups, by rising spread; equal ones by
+    id.
+    """
     ordered = sorted(spreads, key=lambda group: (spreads[group], group))
     parts = np.array_split(np.arange(len(ordered)), min(count, max(1, len(ordered))))
     return [[ordered[i] for i in part] for part in parts if len(part)]
 
 
 def gradient_metric_names() -> list[str]:
-    """What `gradient_metrics` returns."""
+    """Says what `gradient_metrics` returns."""
     return [f"bucket_{k}_{name}" for k in range(1, NUM_BUCKETS + 1) for name in _PER_BUCKET]
 
 
 def gradient_metrics(found: Gradients | None) -> dict[str, float]:
-    """Flat numbers; norms as they count in the loss, that is times their coefficients. NaN where nothing was measured.
+    """Returns flat numbers; norms as they count in the loss, that is times their coefficients. NaN where nothing was
+    measured.
 
     bucket_k_reward_std, bucket_k_task_norm, bucket_k_entropy_norm, bucket_k_kl_norm, k = 1 the smallest spread.
     """
@@ -85,7 +91,7 @@ def gradient_metrics(found: Gradients | None) -> dict[str, float]:
 
 
 def gradient_table(found: Gradients) -> str:
-    """Aligned columns for a terminal: one line per bucket, and one of the whole batch."""
+    """Returns aligned columns for a terminal: one line per bucket, and one of the whole batch."""
     weighted = [term for term in TERMS if term != "task"]
     heads = ["bucket", "reward std", "groups", "trajectories", "tokens", "task"]
     heads += [name for term in weighted for name in (term, f"{found.coefficients[term]:g} × {term}")]
@@ -108,7 +114,7 @@ def _norms(norms: Mapping[str, float], coefficients: Mapping[str, float]) -> lis
     return [f"{norms['task']:.3g}", *others]
 
 
-def _without_nan(value: Any) -> Any:
+def _without_nan(value: object) -> Any:
     if isinstance(value, Mapping):
         return {key: _without_nan(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):

@@ -17,9 +17,12 @@ Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 
 RETRIEVAL_K = (1, 2, 4, 8)
+"""Ranks up to which a thought's own prompt counts as found."""
 FORMS = ("token", "seq")
 EMA_DECAY = 0.9
+"""Decay of the running std: a memory of about ten measurements."""
 _Z_EPS = 1e-3
+"""Least std of a z-score: thoughts that all say the same would be divided by 0."""
 _TIE = 1e-6
 """Log-probs (nats) that differ by less are equal: the same prompt's, or those of a policy that ignores its prompt."""
 
@@ -62,7 +65,7 @@ class Regime(IntEnum):
 
 
 def metric_names() -> list[str]:
-    """What `information` returns, and `regime`."""
+    """Says what `information` returns, and `regime`."""
     return list(_nothing())
 
 
@@ -115,7 +118,7 @@ def information(scores: Scores, std_ema: Mapping[str, float]) -> tuple[dict[str,
 
 
 def regime(metrics: Mapping[str, float], entropy: float, share: float) -> Regime | None:
-    """Which of the four it is; None where there was nothing to measure.
+    """Says which of the four it is; None where there was nothing to measure.
 
     Args:
         metrics: of `information`.
@@ -139,7 +142,7 @@ def _nothing() -> dict[str, float]:
 
 
 def _log_mean_exp(values: Array, shares: Array) -> Array:
-    """[N] log Σ_j shares_j exp values[i, j]; a prompt without a thought has share 0 and does not count."""
+    """Returns [N] log Σ_j shares_j exp values[i, j]; a prompt without a thought has share 0 and does not count."""
     counted = shares > 0
     weighted = values[:, counted] + np.log(shares[counted])
     top = weighted.max(1)
@@ -148,7 +151,9 @@ def _log_mean_exp(values: Array, shares: Array) -> Array:
 
 
 def _retrieval(scores: Scores, k: int) -> float:
-    """Share of thoughts with their own prompt among the k likeliest; equally likely ones have the same chance."""
+    """Returns share of thoughts with their own prompt among the k likeliest; equally likely ones have the same
+    chance.
+    """
     own = scores.logprobs[np.arange(len(scores.own)), scores.own][:, None]
     better = (scores.logprobs > own + _TIE).sum(1)
     tied = (np.abs(scores.logprobs - own) <= _TIE).sum(1)

@@ -18,12 +18,12 @@ REGIME = "regime"
 
 
 def probe_metric_names() -> list[str]:
-    """Every metric of `probe`."""
+    """Returns every metric of `probe`."""
     return [f"{sample}_{name}" for sample in SAMPLES for name in (*metric_names(), REGIME)]
 
 
 def is_due(interval: int, iteration: int) -> bool:
-    """Whether the iteration after `iteration` finished ones is measured; with an interval of 0 none is."""
+    """Says whether the iteration after `iteration` finished ones is measured; with an interval of 0 none is."""
     return interval > 0 and iteration % interval == 0
 
 

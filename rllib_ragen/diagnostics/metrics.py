@@ -64,7 +64,7 @@ class Metric:
     """One metric, or one for each of several samples, buckets, seats or policies."""
 
     name: str
-    """As it is logged, without the prefix of its heading."""
+    """Name that it is logged under, without the prefix of its heading."""
     heading: str
     """TensorBoard's group, and the heading on the page."""
     unit: str
@@ -79,7 +79,7 @@ class Metric:
         return _LABELS.get(self.name, self.name.replace("_", " "))
 
     def is_name(self, logged: str) -> bool:
-        """Whether a metric that is logged under this name is this one."""
+        """Says whether a metric that is logged under this name is this one."""
         parts = re.split("(<seat>|<policy>)", self.name)
         pattern = "".join(_PLACE.get(part, re.escape(part)) for part in parts)
         if self.heading == "games":
@@ -88,7 +88,7 @@ class Metric:
 
 
 def _under(heading: str, *rows: tuple[str, str, str, str, str]) -> Iterator[Metric]:
-    """Metrics of one heading, from rows of name, unit, meaning, healthy, advice."""
+    """Returns metrics of one heading, from rows of name, unit, meaning, healthy, advice."""
     return (Metric(row[0], heading, *row[1:]) for row in rows)
 
 

@@ -27,7 +27,7 @@ class ThoughtSample:
 
 
 def first_turns(trajectories: Sequence[Trajectory], count: int, decode: Decode, seed: Sequence[int]) -> ThoughtSample:
-    """Up to `count` first turns with a thought, spread over as many groups as there are."""
+    """Returns up to `count` first turns with a thought, spread over as many groups as there are."""
     rng = np.random.default_rng(seed)
     seen: dict[str, int] = {}
     ranked = []
@@ -40,14 +40,14 @@ def first_turns(trajectories: Sequence[Trajectory], count: int, decode: Decode, 
 
 
 def any_turns(trajectories: Sequence[Trajectory], count: int, decode: Decode, seed: Sequence[int]) -> ThoughtSample:
-    """Up to `count` turns with a thought, drawn uniformly from all turns of all trajectories."""
+    """Returns up to `count` turns with a thought, drawn uniformly from all turns of all trajectories."""
     rng = np.random.default_rng(seed)
     turns = [(trajectory, k) for trajectory in trajectories for k in range(len(trajectory.turns))]
     return _collect((turns[i] for i in rng.permutation(len(turns))), count, decode)
 
 
 def thought_span(reply_ids: Sequence[int], decode: Decode) -> tuple[int, int] | None:
-    """[start, end) of the thought's tokens; None if the reply lacks one of the tags.
+    """Returns [start, end) of the thought's tokens; None if the reply lacks one of the tags.
 
     A token that holds a part of a tag belongs to the tag. Tokens are found by decoding beginnings of the reply, so it
     does not matter how a tokenizer cuts the tags.
@@ -84,7 +84,7 @@ def _collect(turns: Iterable[tuple[Trajectory, int]], count: int, decode: Decode
 
 
 def _first(limit: int, holds: Callable[[int], bool]) -> int:
-    """The smallest k ≤ limit for which `holds`, which stays true once it is; by bisection."""
+    """Returns the smallest k ≤ limit for which `holds`, which stays true once it is; by bisection."""
     low, high = 0, limit
     while low < high:
         middle = (low + high) // 2

@@ -29,9 +29,9 @@ class ExitCode(IntEnum):
     MEMORY = 8
     """The driver's process got no more memory."""
     INTERRUPTED = 130
-    """By SIGINT (Ctrl-C)."""
+    """End by SIGINT (Ctrl-C)."""
     TERMINATED = 143
-    """By SIGTERM."""
+    """End by SIGTERM."""
 
 
 class WorkersLost(RuntimeError):
@@ -59,7 +59,7 @@ _NO_MEMORY = re.compile(r"can't allocate memory|out of memory|Cannot allocate me
 
 
 def exit_code_of(error: BaseException, folder: Path | None = None) -> ExitCode:
-    """Which end `error` means for the run in `folder`, if it has one; ERROR if it is none that was foreseen."""
+    """Says which end `error` means for the run in `folder`, if it has one; ERROR if it is none that was foreseen."""
     for kind, code in _CODES.items():
         if isinstance(error, kind):
             return code
@@ -75,7 +75,7 @@ def exit_code_of(error: BaseException, folder: Path | None = None) -> ExitCode:
 
 
 def sentence_of(error: BaseException, code: ExitCode) -> str:
-    """`error` in one line."""
+    """Returns `error` in one line."""
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     if code is ExitCode.STORAGE:
         return f"the results folder cannot be written to: {first}"

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 _KEY = "rllib_ragen/faults/heartbeat/"
 _EVERY_S = 2.0
+"""Least time between two beats in the store: fine enough for timeouts of minutes, and no load on it."""
 
 
 class Heartbeat(NamedTuple):
@@ -23,18 +24,18 @@ class Heartbeat(NamedTuple):
     """Grows while it works."""
     done: int = 0
     total: int = 0
-    """Of the call that it is in, in the call's own units."""
+    """Length of the call that it is in, in the call's own units."""
 
 
 class _Own:
     pulse = Heartbeat()
     key: str | None = None
-    """In the store; None: not known yet; empty: this process is no actor."""
+    """Key in the store; None: not known yet; empty: this process is no actor."""
     told = 0.0
 
 
 def beat(done: int | None = None, total: int | None = None) -> None:
-    """This process has got on, and with its call as far as is said (None: no news)."""
+    """Tells that this process has got on, and with its call as far as is said (None: no news)."""
     last = _Own.pulse
     _Own.pulse = Heartbeat(last.beats + 1, last.done if done is None else done, last.total if total is None else total)
     now = time.monotonic()
@@ -44,12 +45,14 @@ def beat(done: int | None = None, total: int | None = None) -> None:
 
 
 def own() -> Heartbeat:
-    """This process's."""
+    """Returns this process's."""
     return _Own.pulse
 
 
 def heartbeat_of(actor_id: str) -> Heartbeat:
-    """That of an actor, by its id in hex; of one that has not beaten yet, or that cannot be seen, Heartbeat()."""
+    """Returns that of an actor, by its id in hex; of one that has not beaten yet, or that cannot be seen,
+    Heartbeat().
+    """
     from rllib_ragen.faults.private_names.of_ray import read_note
 
     found = read_note(_KEY + actor_id)
@@ -57,7 +60,7 @@ def heartbeat_of(actor_id: str) -> Heartbeat:
 
 
 def resident_gib() -> float:
-    """This process's resident memory, GiB."""
+    """Returns this process's resident memory, GiB."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**30
 

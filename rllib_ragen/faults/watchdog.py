@@ -25,6 +25,12 @@ from rllib_ragen.faults.exit_codes import ExitCode
 from rllib_ragen.faults.heartbeat import own
 
 _LONGEST_GRACE_S = 60.0
+"""Longest wait for a hung thread to give up by itself before the process is ended."""
+
+
+def on_stderr(text: str) -> None:
+    """Speaks where commands without a display have their watchdog speak."""
+    print(text, file=sys.stderr, flush=True)
 
 
 @dataclass
@@ -116,7 +122,7 @@ class Watchdog:
 
 
 _waits: dict[int, list[_Wait]] = {}
-"""By thread, outermost first."""
+"""Waits by thread, outermost first."""
 
 
 @contextmanager

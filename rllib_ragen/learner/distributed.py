@@ -18,10 +18,11 @@ from rllib_ragen.models.fsdp import is_sharded
 from rllib_ragen.models.llm_module import LLMRLModule
 
 _BUCKET_ELEMENTS = 1 << 24
+"""Elements of one transfer, 64 MB in float32: large enough to fill a network, small beside the weights."""
 
 
 def is_distributed() -> bool:
-    """Whether this process is one of several learners."""
+    """Says whether this process is one of several learners."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
@@ -41,14 +42,14 @@ def sum_gradients(parameters: Sequence[nn.Parameter]) -> None:
 
 
 def reduce_numbers(numbers: Tensor, *, largest: bool = False) -> Tensor:
-    """`numbers` summed (or their maximum taken) over the learners, entry by entry."""
+    """Returns `numbers` summed (or their maximum taken) over the learners, entry by entry."""
     if is_distributed():
         dist.all_reduce(numbers, op=dist.ReduceOp.MAX if largest else dist.ReduceOp.SUM)
     return numbers
 
 
 def missing_passes(module: LLMRLModule, own: int) -> int:
-    """How many empty forward passes this learner owes after `own` ones, so that all learners make the same number.
+    """Says how many empty forward passes this learner owes after `own` ones, so that all learners make the same number.
 
     0 unless the weights are sharded; then every pass gathers them from all learners, and asking is a collective call.
     """
@@ -71,14 +72,14 @@ def clip_gradients(parameters: Sequence[nn.Parameter], limit: float) -> float:
 
 
 def broadcast_weights(module: nn.Module) -> None:
-    """All learners start from the first one's weights."""
+    """Starts all learners from the first one's weights."""
     if is_distributed():
         for tensor in [*module.parameters(), *module.buffers()]:
             dist.broadcast(tensor.data, src=0)
 
 
 def _buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
-    """Consecutive parameters of one type, some tens of megabytes at a time."""
+    """Returns consecutive parameters of one type, some tens of megabytes at a time."""
     bucket: list[nn.Parameter] = []
     size = 0
     for parameter in parameters:

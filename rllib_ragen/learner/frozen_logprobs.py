@@ -6,7 +6,7 @@ They are those of the update's beginning, for truncated importance sampling, and
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -20,7 +20,7 @@ from rllib_ragen.models.llm_module import LLMRLModule, TokenOutputs
 from rllib_ragen.types import FloatArray, TokenRow
 
 RowArrays = dict[int, FloatArray]
-"""By id(row), so of rows that are still alive: [num_tokens], 0 outside the mask."""
+"""Index of a row in its update → [num_tokens], 0 outside the mask."""
 
 
 @dataclass
@@ -28,12 +28,12 @@ class FrozenLogProbs:
     """Log-probs of one update's rows."""
 
     old: RowArrays = field(default_factory=dict)
-    """Of the policy when the update began. Rows of the first step alone are missing: it is made with these weights."""
+    """Log-probs of the policy when the update began; none of rows of the first step alone, which has these weights."""
     reference: RowArrays = field(default_factory=dict)
 
 
 def frozen_copy(module: LLMRLModule, *, share: bool = True) -> LLMRLModule:
-    """The policy as it is now, without critic or gradients.
+    """Returns the policy as it is now, without critic or gradients.
 
     share: what is never trained (adapters' base) is shared with `module`. Not possible if both are to be sharded.
     """
@@ -53,32 +53,41 @@ def frozen_logprobs(
     settings: LearnerSection,
     device: torch.device,
 ) -> FrozenLogProbs:
-    """All that the objective will ask for of the rows of an update's steps; nothing that it will not."""
+    """Returns all that the objective will ask for of the rows of an update's steps; nothing that it will not."""
     found = FrozenLogProbs()
     for module_id, module in modules.items():
         own = [[row for row in rows if row.module_id == module_id] for rows in steps]
         if settings.tis_cap is not None:
             later = [row for rows in own[1:] for row in rows]
-            found.old |= score_rows(later, module, "logprobs", settings.microbatch_tokens, device)
+            found.old |= _by_index(later, module, settings.microbatch_tokens, device)
         if module_id in references and settings.kl_in == "loss":
             every = [row for rows in own for row in rows]
-            found.reference |= score_rows(every, references[module_id], "logprobs", settings.microbatch_tokens, device)
+            found.reference |= _by_index(every, references[module_id], settings.microbatch_tokens, device)
     return found
 
 
+def _by_index(rows: Sequence[TokenRow], module: LLMRLModule, budget: int, device: torch.device) -> RowArrays:
+    """Scores each row once, however many steps it is in."""
+    unique = {row.index: row for row in rows}
+    if any(index < 0 for index in unique):
+        raise ValueError("rows of an update have no index: TokenTrainingData.plan gives it")
+    return dict(zip(unique, score_rows(list(unique.values()), module, "logprobs", budget, device), strict=True))
+
+
 def score_rows(
-    rows: Iterable[TokenRow],
+    rows: Sequence[TokenRow],
     module: LLMRLModule,
     output: Literal["logprobs", "values"],
     budget: int,
     device: torch.device,
-) -> RowArrays:
-    """An output of the module for each row, without gradient; rows that train nothing are left out.
+) -> list[FloatArray]:
+    """Computes an output of the module for each row, without gradient: [num_tokens], 0 outside the mask.
 
     With sharded weights a collective call.
     """
-    unique = list({id(row): row for row in rows if row.num_trained_tokens}.values())
-    found: RowArrays = {}
+    found = [np.zeros(row.num_tokens, np.float32) for row in rows]
+    positions = [i for i, row in enumerate(rows) if row.num_trained_tokens]
+    trained = [rows[i] for i in positions]
 
     @torch.no_grad()
     def outputs_of(batch: MicroBatch) -> TokenOutputs:
@@ -86,20 +95,18 @@ def score_rows(
             batch.input_ids.to(device), batch.trained.to(device), logprobs=output == "logprobs", entropy=False
         )
 
-    missing = missing_passes(module, num_microbatches(unique, budget))
-    for indices, batch in microbatches(unique, [0.0] * len(unique), budget):
+    missing = missing_passes(module, num_microbatches(trained, budget))
+    for indices, batch in microbatches(trained, [0.0] * len(trained), budget):
         outputs = outputs_of(batch)
-        own = [unique[i] for i in indices]
-        ends = np.cumsum([row.num_trained_tokens for row in own])
-        for row, part in zip(own, np.split(outputs[output].float().cpu().numpy(), ends[:-1]), strict=True):
-            found[id(row)] = np.zeros(row.num_tokens, np.float32)
-            found[id(row)][row.mask > 0] = part
+        ends = np.cumsum([trained[i].num_trained_tokens for i in indices])
+        for i, part in zip(indices, np.split(outputs[output].float().cpu().numpy(), ends[:-1]), strict=True):
+            found[positions[i]][trained[i].mask > 0] = part
     for _ in range(missing):
         outputs_of(empty_microbatch())
     return found
 
 
 def known(rows: Sequence[TokenRow], arrays: RowArrays) -> list[FloatArray] | None:
-    """The arrays of all `rows`, or None."""
-    found = [arrays[id(row)] for row in rows if id(row) in arrays]
+    """Looks up the arrays of all `rows`; None if one of them has none."""
+    found = [arrays[row.index] for row in rows if row.index in arrays]
     return found if len(found) == len(rows) else None

@@ -8,7 +8,6 @@ and left empty, as an optimiser step finds it anyway.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from ray.rllib.core.learner.learner_group import LearnerGroup
@@ -19,7 +18,7 @@ from rllib_ragen.config.schema import LearnerSection
 from rllib_ragen.credit.group_scores import reward_spreads
 from rllib_ragen.diagnostics.gradient_buckets import TERMS, Bucket, Gradients, in_buckets
 from rllib_ragen.learner.distributed import missing_passes, sum_gradients
-from rllib_ragen.learner.frozen_logprobs import RowArrays, known, score_rows
+from rllib_ragen.learner.frozen_logprobs import score_rows
 from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.learner.learner_calls import on_every_learner
 from rllib_ragen.learner.losses.aggregate import row_scales
@@ -28,7 +27,7 @@ from rllib_ragen.learner.microbatches import MicroBatch, empty_microbatch, micro
 from rllib_ragen.learner.objective import objective
 from rllib_ragen.learner.training_data import balance
 from rllib_ragen.models.llm_module import VALUE_HEAD, TokenOutputs
-from rllib_ragen.types import TokenRow, Trajectory
+from rllib_ragen.types import FloatArray, TokenRow, Trajectory
 
 Norms = dict[str, float]
 
@@ -41,7 +40,7 @@ def measure_gradients(
     settings: LearnerSection,
     num_buckets: int,
 ) -> Gradients:
-    """Norms by bucket and of the whole batch.
+    """Returns norms by bucket and of the whole batch.
 
     Args:
         learners: hold the policy; all of them take part.
@@ -59,7 +58,7 @@ def measure_gradients(
     parts = [[row for group in groups for row in trained[group]] for groups in names]
     shares = _shares(parts, settings)
 
-    def norms(learner: Any) -> tuple[list[Norms], Norms]:
+    def norms(learner: StarPOLearner) -> tuple[list[Norms], Norms]:
         return _norms_on_learner(learner, module_id, parts, shares)
 
     # Norms are of sums over the learners: the same on all of them.
@@ -75,7 +74,7 @@ def measure_gradients(
 
 
 def _shares(parts: Sequence[Sequence[TokenRow]], settings: LearnerSection) -> list[float]:
-    """What each part's mean counts in the whole's: its share of the tokens, or of the rows."""
+    """Says what each part's mean counts in the whole's: its share of the tokens, or of the rows."""
     by_tokens = settings.aggregation == "token-mean"
     sizes = [sum(row.num_trained_tokens for row in part) if by_tokens else len(part) for part in parts]
     return [size / sum(sizes) for size in sizes]
@@ -84,7 +83,9 @@ def _shares(parts: Sequence[Sequence[TokenRow]], settings: LearnerSection) -> li
 def _norms_on_learner(
     learner: StarPOLearner, module_id: str, parts: Sequence[Sequence[TokenRow]], shares: Sequence[float]
 ) -> tuple[list[Norms], Norms]:
-    """(norms of every part, of Σ share · part). A collective call: every learner has a share, maybe empty, of all."""
+    """Returns (norms of every part, of Σ share · part). A collective call: every learner has a share, maybe empty, of
+    all.
+    """
     module = learner.module[module_id].unwrapped()
     parameters = [p for name, p in module.named_parameters() if p.requires_grad and not name.startswith(VALUE_HEAD)]
     reference = learner.references.get(module_id)
@@ -123,7 +124,7 @@ class _Part:
             total_rows=len(part),
             norm_tokens=settings.norm_tokens or learner.config.max_context_tokens,
         )
-        self._reference: RowArrays = {}
+        self._reference: list[FloatArray] = []
         reference = learner.references.get(module_id)
         if reference is not None:
             budget, device = settings.microbatch_tokens, learner.device
@@ -135,7 +136,8 @@ class _Part:
         missing = missing_passes(self._module, num_microbatches(self._rows, budget))
         for indices, batch in microbatches(self._rows, self._scales, budget):
             rows = [self._rows[i] for i in indices]
-            self._pass(term, batch.with_logprobs(rows, None, known(rows, self._reference) if term == "kl" else None))
+            reference = [self._reference[i] for i in indices] if term == "kl" else None
+            self._pass(term, batch.with_logprobs(rows, None, reference))
         for _ in range(missing):
             self._pass("entropy", empty_microbatch())
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ragen_envs.tree import Tree
 from rllib_ragen.faults.private_names.of_rllib_learner import LearnerHooks
 from rllib_ragen.learner.distributed import broadcast_weights, clip_gradients, missing_passes, sum_gradients
 from rllib_ragen.learner.frozen_logprobs import FrozenLogProbs, frozen_copy, frozen_logprobs, known, score_rows
@@ -24,6 +25,7 @@ from rllib_ragen.learner.training_data import OptimizerStep, TokenTrainingData
 from rllib_ragen.learner.update_metrics import StepReport, UpdateReport
 from rllib_ragen.models.gradient_checkpointing import layers_to_recompute
 from rllib_ragen.models.llm_module import VALUE_HEAD, LLMRLModule, TokenOutputs
+from rllib_ragen.models.weight_channel import Sender
 from rllib_ragen.types import FloatArray, TokenRow
 
 POLICY = "policy"
@@ -39,15 +41,17 @@ class StarPOLearner(LearnerHooks):
     """
 
     def build(self) -> None:
-        """As TorchLearner, then takes over the first learner's weights."""
+        """Does as TorchLearner, then takes over the first learner's weights."""
         torch.set_num_threads(self.config.threads_of(actor=self.config.num_learners > 0))
         self.settings = self.config.learner_section()
         self._skipped_in_a_row: dict[str, int] = defaultdict(int)
         self.references: dict[str, LLMRLModule] = {}
         """Reference policies (initial models) by the policy that is held to them."""
         self._frozen = FrozenLogProbs()
-        self.frozen_in_store: dict[str, Any] = {}
-        """By policy that is not trained: where its weights are in the object store (`weights.put`) while they stay."""
+        self.frozen_in_store: Tree = {}
+        """Object-store references of untrained policies' weights, while they stay (`weight_sync.put`)."""
+        self.weight_sender: Sender | None = None
+        """End of the channel for weights to the engines; None: they come from the object store."""
         super().build()
 
     def place_modules(self, modules: Any) -> None:
@@ -69,7 +73,9 @@ class StarPOLearner(LearnerHooks):
                 copy.shard(self.device)
 
     def configure_optimizers_for_module(self, module_id: str, config: Any = None) -> None:
-        """AdamW for the policy and, with its own learning rate, for the critic; nothing for a frozen opponent."""
+        """Registers AdamW for the policy and, with its own learning rate, for the critic; none for a frozen
+        opponent.
+        """
         if not self.should_module_be_updated(module_id):
             return
         parameters: dict[str, list[nn.Parameter]] = {POLICY: [], CRITIC: []}
@@ -94,9 +100,7 @@ class StarPOLearner(LearnerHooks):
                     params=parameters[name],
                 )
 
-    def update(
-        self, *, training_data: TokenTrainingData, timesteps: dict[str, Any] | None = None, **kwargs: Any
-    ) -> Any:
+    def update(self, *, training_data: TokenTrainingData, timesteps: Tree | None = None, **kwargs: object) -> Any:
         """Makes the planned optimiser steps and returns reduced metrics by module id.
 
         Replaces RLlib's timestep-oriented batching, minibatching and update as a whole; its hooks before and after the
@@ -115,7 +119,7 @@ class StarPOLearner(LearnerHooks):
             for module_id in sorted(step.totals):
                 if self.should_module_be_updated(module_id):
                     self._optimizer_step(module_id, step, reports[module_id])
-        # Its rows are known by identity, which the next update's may share.
+        # Clear the cache: the next update numbers its rows anew.
         self._frozen = FrozenLogProbs()
         for module_id, report in reports.items():
             numbers = report.metrics() | {"lr": factor * self.config.lr}
@@ -127,34 +131,36 @@ class StarPOLearner(LearnerHooks):
         return self.metrics.reduce()
 
     def critic_values(self, rows: Sequence[TokenRow]) -> list[FloatArray]:
-        """Per row [num_tokens]: the critic's value of the state in which a trained token is sampled, 0 elsewhere."""
+        """Returns per row [num_tokens] the critic's value of the state in which a trained token is sampled, else 0."""
         return self._scores(rows, {m: self._unwrapped(m) for m in sorted(self.module.keys())}, "values")
 
     def reference_logprobs(self, rows: Sequence[TokenRow]) -> list[FloatArray]:
-        """Per row [num_tokens]: the reference policy's log-probs of trained tokens, 0 elsewhere."""
+        """Returns per row [num_tokens] the reference policy's log-probs of trained tokens, 0 elsewhere."""
         return self._scores(rows, self.references, "logprobs")
 
     def _scores(
         self, rows: Sequence[TokenRow], modules: Mapping[str, LLMRLModule], output: Literal["logprobs", "values"]
     ) -> list[FloatArray]:
-        found: dict[int, FloatArray] = {}
+        found = [np.zeros(row.num_tokens, np.float32) for row in rows]
         # All of them: with sharded weights each is a collective call.
         for module_id in sorted(modules):
-            own = [row for row in rows if row.module_id == module_id]
-            found |= score_rows(own, modules[module_id], output, self.settings.microbatch_tokens, self.device)
-        return [found.get(id(row), np.zeros(row.num_tokens, np.float32)) for row in rows]
+            own = [i for i, row in enumerate(rows) if row.module_id == module_id]
+            chosen, budget = [rows[i] for i in own], self.settings.microbatch_tokens
+            for i, scores in zip(own, score_rows(chosen, modules[module_id], output, budget, self.device), strict=True):
+                found[i] = scores
+        return found
 
-    def get_state(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """As Learner.get_state, with how many steps in a row have been skipped."""
-        state: dict[str, Any] = super().get_state(*args, **kwargs)
+    def get_state(self, *args: object, **kwargs: object) -> Tree:
+        """Returns the same as Learner.get_state, with how many steps in a row have been skipped."""
+        state: Tree = super().get_state(*args, **kwargs)
         return {**state, "skipped_in_a_row": dict(self._skipped_in_a_row)}
 
-    def set_state(self, state: dict[str, Any]) -> None:
-        """As Learner.set_state."""
+    def set_state(self, state: Tree) -> None:
+        """Does as Learner.set_state."""
         self.frozen_in_store.clear()
         super().set_state(state)
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: Tree) -> None:
         """Takes a checkpoint's weights, moments and counters, whether it is older or newer than this learner.
 
         Raises:
@@ -183,9 +189,9 @@ class StarPOLearner(LearnerHooks):
                     own[name].copy_(tensor)
 
     def compute_loss_for_module(
-        self, *, module_id: str, config: Any, batch: MicroBatch, fwd_out: TokenOutputs
+        self, *, module_id: str, config: object, batch: MicroBatch, fwd_out: TokenOutputs
     ) -> Objective:
-        """The objective of one micro-batch; override it for another loss."""
+        """Returns the objective of one micro-batch; override it for another loss."""
         return objective(fwd_out, batch, self.settings)
 
     def _optimizer_step(self, module_id: str, step: OptimizerStep, report: UpdateReport) -> None:
@@ -237,7 +243,7 @@ class StarPOLearner(LearnerHooks):
         return part
 
     def _moves_weights(self, row: TokenRow) -> bool:
-        """False for rows whose every gradient is exactly 0: computing it would be a waste."""
+        """Returns false for rows whose every gradient is exactly 0: computing it would be a waste."""
         settings = self.settings
         has_critic = self._unwrapped(row.module_id).value_head is not None
         pulled = settings.kl_coeff > 0 and settings.kl_in == "loss"
@@ -245,7 +251,7 @@ class StarPOLearner(LearnerHooks):
         return row.num_trained_tokens > 0 and (regularised or bool(row.advantages.any()))
 
     def _set_learning_rates(self) -> float:
-        """Those of this update; the factor on what is configured."""
+        """Returns those of this update; the factor on what is configured."""
         settings = self.settings
         update = self.num_updates - 1
         factor = lr_factor(update, settings.lr_schedule, settings.warmup_iterations, settings.decay_iterations)
@@ -264,14 +270,14 @@ class StarPOLearner(LearnerHooks):
         module: LLMRLModule = self.module[module_id].unwrapped()
         return module
 
-    def optimizer_states(self) -> dict[str, Any]:
+    def optimizer_states(self) -> Tree:
         """Copies moments by optimiser and parameter name, of sharded weights whole ones."""
         return {
             name: {"module_id": module_id, "state": optimizer_state(optimizer, self.module[module_id])}
             for name, module_id, optimizer in self.named_optimizers
         }
 
-    def set_optimizer_states(self, states: dict[str, Any]) -> None:
+    def set_optimizer_states(self, states: Tree) -> None:
         """Takes over what `optimizer_states` gave."""
         for name, module_id, optimizer in self.named_optimizers:
             # A run that has not stepped yet has no moments.

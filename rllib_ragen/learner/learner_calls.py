@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import ray
 from ray.exceptions import RayActorError, RayError
@@ -14,12 +14,17 @@ from rllib_ragen.faults.exit_codes import WorkersLost
 from rllib_ragen.faults.heartbeat import heartbeat_of, own
 from rllib_ragen.faults.private_names.of_ray import actor_key, actor_manager
 from rllib_ragen.faults.watchdog import waiting
+from rllib_ragen.learner.learner import StarPOLearner
 
+Answer = TypeVar("Answer")
 _PING_S = 10.0
+"""Wait for a sign of life of an actor that may be dead: a living one that is busy does not answer either."""
 
 
-def on_every_learner(learners: LearnerGroup, function: Callable[[Any], Any], what: str = "a call") -> list[Any]:
-    """`function(learner)` of every learner, in order of their index. Raises what any of them raised.
+def on_every_learner(
+    learners: LearnerGroup, function: Callable[[StarPOLearner], Answer], what: str = "a call"
+) -> list[Answer]:
+    """Returns `function(learner)` of every learner, in order of their index. Raises what any of them raised.
 
     Raises:
         WorkersLost: a learner died.
@@ -28,8 +33,10 @@ def on_every_learner(learners: LearnerGroup, function: Callable[[Any], Any], wha
         return _values(learners.foreach_learner(function))
 
 
-def on_first_learner(learners: LearnerGroup, function: Callable[[Any], Any], what: str = "a call") -> Any:
-    """`function(learner)` of the first learner: all have the same weights. Raises what it raised.
+def on_first_learner(
+    learners: LearnerGroup, function: Callable[[StarPOLearner], Answer], what: str = "a call"
+) -> Answer:
+    """Returns `function(learner)` of the first learner: all have the same weights. Raises what it raised.
 
     Where weights are sharded all learners run it, because to gather them is a collective call.
 
@@ -37,15 +44,16 @@ def on_first_learner(learners: LearnerGroup, function: Callable[[Any], Any], wha
         WorkersLost: the learner died.
     """
     if not learners.is_local and learners.config.sharding == "fsdp2":
-        return on_every_learner(learners, lambda learner: _if_first(learner, function(learner)), what)[0]
+        return cast(Answer, on_every_learner(learners, lambda one: _if_first(one, function(one)), what)[0])
     ids = None if learners.is_local else [actor_manager(learners).actor_ids()[0]]
     with at_work(learners, what):
-        return _values(learners.foreach_learner(function, remote_actor_ids=ids))[0]
+        first: Answer = _values(learners.foreach_learner(function, remote_actor_ids=ids))[0]
+    return first
 
 
 @contextmanager
 def at_work(learners: LearnerGroup, what: str) -> Iterator[None]:
-    """Around calls to learners: tells the watchdog what is waited for.
+    """Tells the watchdog what is waited for, around calls to learners.
 
     Raises:
         WorkersLost: a learner died meanwhile. The others cannot go on either: each holds a part of every sum.
@@ -76,7 +84,7 @@ def _is_dead(actor: Any) -> bool:
     return False
 
 
-def _if_first(learner: Any, value: Any) -> Any:
+def _if_first(learner: StarPOLearner, value: Answer) -> Answer | None:
     return value if learner.index == 0 else None
 
 

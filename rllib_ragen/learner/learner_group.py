@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ray.rllib.core import COMPONENT_LEARNER
 from ray.rllib.core.learner.learner_group import LearnerGroup
 
+from ragen_envs.tree import Tree
 from rllib_ragen.faults.private_names.of_rllib import Components, chosen_parts
 from rllib_ragen.learner.learner_calls import on_first_learner
 
@@ -19,9 +18,9 @@ class StarPOLearnerGroup(LearnerGroup):
         components: Components = None,
         *,
         not_components: Components = None,
-        **kwargs: Any,
-    ) -> dict[str, Any]:
-        """The first learner's state, whole weights and moments."""
+        **kwargs: object,
+    ) -> Tree:
+        """Returns the first learner's state, whole weights and moments."""
         is_asked, own, but = chosen_parts(self, COMPONENT_LEARNER, components, not_components)
         if not is_asked:
             return {}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ragen_envs.tree import Tree
 from rllib_ragen.types import FloatArray, TokenRow
 
 
@@ -38,15 +38,15 @@ class MicroBatch:
     """The reference policy's; None: there is none."""
 
     def to(self, device: torch.device) -> MicroBatch:
-        """On `device`."""
+        """Moves it to `device`."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
-        moved: dict[str, Any] = {name: t if t is None else t.to(device, non_blocking=True) for name, t in own.items()}
+        moved: Tree = {name: t if t is None else t.to(device, non_blocking=True) for name, t in own.items()}
         return MicroBatch(**moved)
 
     def with_logprobs(
         self, rows: Sequence[TokenRow], old: Sequence[FloatArray] | None, reference: Sequence[FloatArray] | None
     ) -> MicroBatch:
-        """With what frozen weights say of its `rows`, [num_tokens] each."""
+        """Adds what frozen weights say of its `rows`, [num_tokens] each."""
         return replace(
             self,
             old_logprobs=None if old is None else _pack(rows, old),
@@ -55,7 +55,9 @@ class MicroBatch:
 
 
 def plan_microbatches(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Positions of `lengths` in batches, longest first, rows × longest ≤ budget tokens (a longer row goes alone)."""
+    """Returns positions of `lengths` in batches, longest first, rows × longest ≤ budget tokens (a longer row goes
+    alone).
+    """
     plan: list[list[int]] = []
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         # The first of a batch is its longest.
@@ -69,24 +71,24 @@ def plan_microbatches(lengths: Sequence[int], budget: int) -> list[list[int]]:
 def microbatches(
     rows: Sequence[TokenRow], scales: Sequence[float], budget: int
 ) -> Iterator[tuple[list[int], MicroBatch]]:
-    """(positions in `rows`, padded batch), each of at most `budget` padded tokens."""
+    """Returns (positions in `rows`, padded batch), each of at most `budget` padded tokens."""
     for indices in plan_microbatches([row.num_tokens for row in rows], budget):
         yield indices, pad_rows([rows[i] for i in indices], [scales[i] for i in indices])
 
 
 def num_microbatches(rows: Sequence[TokenRow], budget: int) -> int:
-    """How many `microbatches` there are."""
+    """Says how many `microbatches` there are."""
     return len(plan_microbatches([row.num_tokens for row in rows], budget))
 
 
 def empty_microbatch() -> MicroBatch:
-    """Nothing to train: its loss and gradients are 0."""
+    """Does nothing: its loss and gradients are 0."""
     row = np.zeros(2, np.float32)
     return pad_rows([TokenRow(row.astype(np.int32), row, row, row, row, row)], [0.0])
 
 
 def pad_rows(rows: Sequence[TokenRow], scales: Sequence[float]) -> MicroBatch:
-    """One micro-batch of `rows`."""
+    """Returns one micro-batch of `rows`."""
     width = max(row.num_tokens for row in rows)
     ids = np.zeros((len(rows), width), np.int64)
     trained = np.zeros((len(rows), width), np.bool_)
@@ -115,6 +117,6 @@ def pad_rows(rows: Sequence[TokenRow], scales: Sequence[float]) -> MicroBatch:
 
 
 def _pack(rows: Sequence[TokenRow], arrays: Sequence[FloatArray]) -> Tensor:
-    """[N] float32: the entries of `arrays` at trained tokens, row by row."""
+    """Returns [N] float32: the entries of `arrays` at trained tokens, row by row."""
     parts = [array[row.mask > 0] for row, array in zip(rows, arrays, strict=True)]
     return torch.from_numpy(np.concatenate(parts).astype(np.float32))

@@ -32,7 +32,8 @@ class Objective:
 
 
 def objective(outputs: TokenOutputs, batch: MicroBatch, config: LearnerSection) -> Objective:
-    """scale · (weight · clipped surrogate − entropy_coeff · H + kl_coeff · KL + value_coeff · value loss), summed.
+    """Returns scale · (weight · clipped surrogate − entropy_coeff · H + kl_coeff · KL + value_coeff · value loss),
+    summed.
 
     π_old of the surrogate's ratio is the sampler's policy as the sampler computed it. With `tis_cap` it is the same
     policy as the learner computes it, and the truncated ratio of the two joins the token's weight.
@@ -61,7 +62,7 @@ def objective(outputs: TokenOutputs, batch: MicroBatch, config: LearnerSection) 
 
 
 def _surrogate(logprobs: Tensor, batch: MicroBatch, config: LearnerSection) -> tuple[Tensor, Tensor]:
-    """(weighted policy loss, clipped) per token."""
+    """Returns (weighted policy loss, clipped) per token."""
     old, weight = batch.behaviour_logprobs, batch.weight
     if config.tis_cap is not None:
         old = logprobs.detach() if batch.old_logprobs is None else batch.old_logprobs

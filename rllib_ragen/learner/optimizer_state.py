@@ -12,7 +12,7 @@ from rllib_ragen.models.weight_arrays import WeightState, from_array, to_array
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer, module: nn.Module) -> WeightState:
-    """`{"<moment>/<parameter name>": array}` of every parameter that has been stepped; copies.
+    """Returns `{"<moment>/<parameter name>": array}` of every parameter that has been stepped; copies.
 
     With sharded weights a collective call: the first learner gets the moments.
     """

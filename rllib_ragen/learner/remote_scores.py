@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from ray.rllib.core.learner.learner_group import LearnerGroup
 
+from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.learner.learner_calls import on_every_learner
 from rllib_ragen.types import FloatArray, TokenRow, Trajectory
 
 
 def critic_values(learners: LearnerGroup, trajectories: Sequence[Trajectory]) -> list[FloatArray]:
-    """Per trajectory [num_tokens]: the value of the state in which a trained token is sampled, 0 elsewhere."""
+    """Returns per trajectory [num_tokens] the value of the state in which a trained token is sampled, else 0."""
     return _shared_out(learners, trajectories, lambda learner, rows: learner.critic_values(rows), "the critic")
 
 
 def reference_logprobs(learners: LearnerGroup, trajectories: Sequence[Trajectory]) -> list[FloatArray]:
-    """Per trajectory [num_tokens]: the reference policy's log-probs of sampled tokens, 0 elsewhere."""
+    """Returns per trajectory [num_tokens] the reference policy's log-probs of sampled tokens, 0 elsewhere."""
     return _shared_out(learners, trajectories, lambda learner, rows: learner.reference_logprobs(rows), "the reference")
 
 
 def _shared_out(
     learners: LearnerGroup,
     trajectories: Sequence[Trajectory],
-    scores: Callable[[Any, list[TokenRow]], list[FloatArray]],
+    scores: Callable[[StarPOLearner, list[TokenRow]], list[FloatArray]],
     what: str,
 ) -> list[FloatArray]:
     rows = [unlabelled_row(trajectory) for trajectory in trajectories]
     count = max(1, len(learners))
     shares = [list(range(k, len(rows), count)) for k in range(count)]
 
-    def own_scores(learner: Any) -> list[FloatArray]:
+    def own_scores(learner: StarPOLearner) -> list[FloatArray]:
         return scores(learner, [rows[i] for i in shares[learner.index]])
 
     results = on_every_learner(learners, own_scores, what)
@@ -41,7 +41,7 @@ def _shared_out(
 
 
 def unlabelled_row(trajectory: Trajectory) -> TokenRow:
-    """The trajectory's tokens and mask, without credit."""
+    """Returns the trajectory's tokens and mask, without credit."""
     zeros = np.zeros(trajectory.num_tokens, np.float32)
     return TokenRow(
         token_ids=trajectory.token_ids(),

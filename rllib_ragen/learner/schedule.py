@@ -9,7 +9,7 @@ LRSchedule = Literal["constant", "linear", "cosine"]
 
 
 def lr_factor(update: int, schedule: LRSchedule, warmup: int, decay: int | None) -> float:
-    """Factor on every learning rate in update `update` (from 0), a function of the counter and nothing else.
+    """Returns factor on every learning rate in update `update` (from 0), a function of the counter and nothing else.
 
     It rises as (update + 1)/warmup over the first `warmup` updates, so that none is wasted at 0; after them it is 1
     (constant), or falls to 0 at update `decay`: with p = (update − warmup)/(decay − warmup) as 1 − p (linear) or

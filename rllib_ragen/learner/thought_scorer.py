@@ -14,6 +14,7 @@ from torch import Tensor
 from rllib_ragen.diagnostics.information import Array
 from rllib_ragen.faults.heartbeat import beat
 from rllib_ragen.learner.distributed import missing_passes
+from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.learner.learner_calls import on_every_learner
 from rllib_ragen.learner.microbatches import plan_microbatches
 from rllib_ragen.models.llm_module import LLMRLModule
@@ -23,10 +24,10 @@ from rllib_ragen.types import IntArray
 def score_on_learners(
     learners: LearnerGroup, module_id: str, prompts: Sequence[IntArray], thoughts: Sequence[IntArray]
 ) -> Array:
-    """[N, M] as `score_thoughts`, the prompts shared out among the learners."""
+    """Returns [N, M] as `score_thoughts`, the prompts shared out among the learners."""
     count = max(1, len(learners))
 
-    def columns(learner: Any) -> Array:
+    def columns(learner: StarPOLearner) -> Array:
         module: LLMRLModule = learner.module[module_id].unwrapped()
         own = prompts[learner.index :: count]
         return score_thoughts(module, own, thoughts, learner.config.microbatch_tokens)
@@ -70,15 +71,15 @@ def score_thoughts(
 
 
 def _prefill(module: LLMRLModule, prompt: IntArray) -> Any:
-    """Keys and values of all but the prompt's last token, which is what predicts a thought's first one."""
+    """Returns keys and values of all but the prompt's last token, which is what predicts a thought's first one."""
     if len(prompt) == 1:
         return None
     ids = torch.from_numpy(prompt[None, :-1].astype(np.int64)).to(module.llm.device)
     return module.lm(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values
 
 
-def _after(module: LLMRLModule, cache: Any, last: int, thoughts: Sequence[IntArray]) -> Array:
-    """[len(thoughts)] for one prompt. Right padding needs no mask: nothing real attends to it."""
+def _after(module: LLMRLModule, cache: object, last: int, thoughts: Sequence[IntArray]) -> Array:
+    """Returns [len(thoughts)] for one prompt. Right padding needs no mask: nothing real attends to it."""
     width = max(map(len, thoughts))
     targets = np.zeros((len(thoughts), width), np.int64)
     real = np.zeros((len(thoughts), width), np.bool_)
@@ -97,7 +98,7 @@ def _after(module: LLMRLModule, cache: Any, last: int, thoughts: Sequence[IntArr
 
 
 def _repeated(cache: Any, rows: int) -> Any:
-    """A copy of a one-row cache with `rows` rows: a forward pass writes to what it is given."""
+    """Returns a copy of a one-row cache with `rows` rows: a forward pass writes to what it is given."""
     if cache is None:
         return None
     wide = copy.deepcopy(cache)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from ray.rllib.core.learner.training_data import TrainingData
 
+from ragen_envs.tree import Tree
 from rllib_ragen.types import TokenRow
 
 
@@ -29,7 +29,7 @@ class OptimizerStep:
 
     rows: list[TokenRow]
     totals: dict[str, Totals]
-    """By module id."""
+    """Totals by module id."""
 
 
 @dataclass
@@ -47,13 +47,14 @@ class TokenTrainingData(TrainingData):
     def plan(
         cls, rows: Sequence[TokenRow], *, num_minibatches: int, num_epochs: int, rng: np.random.Generator
     ) -> TokenTrainingData:
-        """Every epoch visits every row once, in `num_minibatches` steps of nearly equal numbers of trajectories.
+        """Returns every epoch visits every row once, in `num_minibatches` steps of nearly equal numbers of
+        trajectories.
 
         The plan does not depend on the number of learners.
         """
         by_module: dict[str, list[TokenRow]] = defaultdict(list)
-        for row in rows:
-            by_module[row.module_id].append(row)
+        for index, row in enumerate(rows):
+            by_module[row.module_id].append(replace(row, index=index))
         steps = []
         for _ in range(num_epochs):
             parts = {
@@ -71,8 +72,8 @@ class TokenTrainingData(TrainingData):
         if not any(total.tokens for step in self.steps for total in step.totals.values()):
             raise ValueError("an update needs at least one trained token")
 
-    def shard(self, num_shards: int, *args: Any, **kwargs: Any) -> list[tuple[TokenTrainingData, dict[str, Any]]]:
-        """One share per learner, and no further arguments for its `update`."""
+    def shard(self, num_shards: int, *args: object, **kwargs: object) -> list[tuple[TokenTrainingData, Tree]]:
+        """Returns one share per learner, and no further arguments for its `update`."""
         shares: list[list[OptimizerStep]] = [[] for _ in range(num_shards)]
         for step in self.steps:
             for share, rows in zip(shares, balance(step.rows, num_shards), strict=True):
@@ -80,11 +81,13 @@ class TokenTrainingData(TrainingData):
         return [(TokenTrainingData(steps=share), {}) for share in shares]
 
     def solve_refs(self) -> None:
-        """Nothing to fetch: rows travel by value."""
+        """Does nothing: rows travel by value."""
 
 
 def balance(rows: Sequence[TokenRow], num_shares: int) -> list[list[TokenRow]]:
-    """`rows` in `num_shares` shares of nearly equal numbers of tokens: longest first, each to the emptiest share."""
+    """Returns `rows` in `num_shares` shares of nearly equal numbers of tokens: longest first, each to the emptiest
+    share.
+    """
     shares: list[list[TokenRow]] = [[] for _ in range(num_shares)]
     loads = [0] * num_shares
     for row in sorted(rows, key=lambda row: -row.num_tokens):

@@ -48,7 +48,7 @@ class StepReport:
         self.largest_gap = torch.maximum(self.largest_gap.to(part.largest_gap.device), part.largest_gap)
 
     def reduced(self, device: torch.device) -> tuple[dict[str, float], float]:
-        """(sum by name, largest gap) over all learners. A collective call."""
+        """Returns (sum by name, largest gap) over all learners. A collective call."""
         sums = reduce_numbers(self.sums.to(device))
         gap = reduce_numbers(self.largest_gap.to(device), largest=True)
         return dict(zip(SUMS, sums.tolist(), strict=True)), float(gap)
@@ -81,7 +81,8 @@ class UpdateReport:
         self.most_skipped_in_a_row = max(self.most_skipped_in_a_row, in_a_row)
 
     def metrics(self) -> dict[str, float]:
-        """Means over tokens (entropy, clip_fraction, kl), over steps (losses, norms), and of the first step (gaps).
+        """Returns means over tokens (entropy, clip_fraction, kl), over steps (losses, norms), and of the first step
+        (gaps).
 
         Only in the first step are the weights still those that sampled: its gap is what sampler and learner disagree
         by, later ones are the policy's own movement; logprob_gap_k3 estimates KL(sampler ‖ learner) in nats per token.
@@ -109,7 +110,7 @@ class UpdateReport:
 
 
 def learner_metrics(by_policy: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """The metrics of an update; with several policies also each one's, as `<metric>_<policy>`.
+    """Returns the metrics of an update; with several policies also each one's, as `<metric>_<policy>`.
 
     `kl` is there only with a reference.
     """

@@ -8,7 +8,6 @@ query head. It is differentiable and follows SDPA's conventions, so one module c
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -29,9 +28,9 @@ def grouped_attention(
     attention_mask: Tensor | None,
     scaling: float | None = None,
     dropout: float = 0.0,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> tuple[Tensor, None]:
-    """Softmax attention whose query heads share their group's keys without repeating them.
+    """Returns softmax attention whose query heads share their group's keys without repeating them.
 
     Args:
         module: the attention layer; only its `training` flag is read.
@@ -65,7 +64,9 @@ def grouped_attention(
 
 
 def _causal(query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Tensor:
-    """Causal attention block by block of queries: keys after a block are left out, nearly half of all the work."""
+    """Returns causal attention block by block of queries: keys after a block are left out, nearly half of all the
+    work.
+    """
     blocks, end = [], 0
     for block in query.split(_BLOCK, dim=2):
         start, end = end, end + block.shape[2]
@@ -76,7 +77,7 @@ def _causal(query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Tensor
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
-    """[B, H, Q, D] of scaled queries."""
+    """Returns [B, H, Q, D] of scaled queries."""
     batch, heads, queries, size = query.shape
     groups, keys = key.shape[1], key.shape[2]
     grouped = query.reshape(batch, groups, heads // groups * queries, size)
@@ -91,7 +92,7 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, drop
 
 
 def additive_mask(allowed: Tensor, dtype: torch.dtype) -> Tensor:
-    """0 where `allowed`, else the dtype's lowest finite number: a row with nothing allowed stays finite."""
+    """Returns 0 where `allowed`, else the dtype's lowest finite number: a row with nothing allowed stays finite."""
     return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill_(~allowed, torch.finfo(dtype).min)
 
 
@@ -103,7 +104,7 @@ def _masked(scores: Tensor, mask: Tensor) -> Tensor:
 
 @lru_cache(maxsize=256)
 def _causal_mask(start: int, end: int, keys: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """[1, 1, end - start, keys] for the queries at positions start … end - 1."""
+    """Returns [1, 1, end - start, keys] for the queries at positions start … end - 1."""
     with torch.inference_mode(False):
         allowed = torch.ones(end - start, keys, dtype=torch.bool, device=device).tril(start)
         return additive_mask(allowed, dtype)[None, None]

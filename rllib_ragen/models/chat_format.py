@@ -20,6 +20,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 _MARK = "RAGENSTANDIN"
 _THINK = "<think>"
 _CACHE = 4096
+"""Texts whose tokens are remembered: prompts of a batch are much alike."""
 
 
 class ChatFormat:
@@ -69,7 +70,7 @@ class ChatFormat:
 
     @classmethod
     def from_folder(cls, path: str | Path, *, reply_prefix: str = "", **template_kwargs: Any) -> ChatFormat:
-        """The format of a model folder, with the stop tokens of its generation_config.json.
+        """Returns the format of a model folder, with the stop tokens of its generation_config.json.
 
         Raises:
             ValueError: no such folder, no tokenizer in it, or no usable chat template.
@@ -85,11 +86,13 @@ class ChatFormat:
         return cls(tokenizer, reply_prefix=reply_prefix, extra_stop_ids=stops, template_kwargs=template_kwargs)
 
     def first_prompt(self, system: str, user: str) -> list[int]:
-        """Token ids of the whole first prompt. A template without a system role gets `system` atop the user message."""
+        """Returns token ids of the whole first prompt. A template without a system role gets `system` atop the user
+        message.
+        """
         return list(self._first(system, user))
 
     def next_prompt(self, user: str, finished: bool, stop_id: int | None = None) -> list[int]:
-        """What the context gains after a reply: everything up to the model's next token.
+        """Says what the context gains after a reply: everything up to the model's next token.
 
         Args:
             user: the next user message.
@@ -101,7 +104,9 @@ class ChatFormat:
         return list(self._next(user)[1 if has_end else 0])
 
     def reply_text(self, token_ids: Sequence[int]) -> str:
-        """A reply for the environment and for people: no stop token at its end, the reply prefix back in front."""
+        """Returns a reply for the environment and for people: no stop token at its end, the reply prefix back in
+        front.
+        """
         ids = list(token_ids)
         if ids and ids[-1] in self.stop_token_ids:
             ids.pop()
@@ -118,7 +123,7 @@ class ChatFormat:
         return self._encode(self._render(messages) + self._prompt_suffix)
 
     def _encode_next(self, user: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """(delta with the end of turn, delta after it). Without an end-of-turn token both are the same."""
+        """Returns (delta with the end of turn, delta after it). Without an end-of-turn token both are the same."""
         ids = self._encode(self._tail(self._disarm(user)) + self._prompt_suffix)
         end = ids.index(self.end_of_turn_id) + 1 if self.end_of_turn_id is not None else 0
         return ids, ids[end:]
@@ -137,7 +142,7 @@ class ChatFormat:
         return text
 
     def _tail(self, user: str) -> str:
-        """What the template puts behind a reply when `user` is said next."""
+        """Says what the template puts behind a reply when `user` is said next."""
         roles = ("user", "assistant", "user")
         text = self._render([{"role": r, "content": c} for r, c in zip(roles, ("Hello", _MARK, user), strict=True)])
         if text.count(_MARK) != 1:
@@ -145,7 +150,7 @@ class ChatFormat:
         return text.split(_MARK)[1]
 
     def _system_is_kept(self) -> bool:
-        """Whether the template has a system role: some refuse it, some drop it silently."""
+        """Says whether the template has a system role: some refuse it, some drop it silently."""
         messages = [{"role": "system", "content": _MARK}, {"role": "user", "content": "Hello"}]
         try:
             return _MARK in self._render(messages)
@@ -153,7 +158,7 @@ class ChatFormat:
             return False
 
     def _find_end_of_turn(self) -> int | None:
-        """The special token right behind a reply, or None if the template closes turns with plain text."""
+        """Returns the special token right behind a reply, or None if the template closes turns with plain text."""
         added = self.tokenizer.added_tokens_decoder
         for token in self._encode(self._tail("Hello")):
             if token in added:
@@ -175,7 +180,7 @@ def _special_pattern(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str] | No
 
 
 def _generation_stops(path: Path) -> list[int]:
-    """EOS ids of a generation config; empty if there is none."""
+    """Returns EOS ids of a generation config; empty if there is none."""
     if not path.is_file():
         return []
     eos = json.loads(path.read_text()).get("eos_token_id")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.schema import EMBEDDED_MODEL
 
 GAME_MODEL_LENGTH = 4_096
@@ -15,12 +15,12 @@ _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
 
 
 def model_folder(path: str) -> Path:
-    """The folder that `model.path` names: the embedded model's for `tiny`."""
+    """Returns the folder that `model.path` names: the embedded model's for `tiny`."""
     return _EMBEDDED if path == EMBEDDED_MODEL else Path(path)
 
 
 def check_model_folder(path: str, max_context_tokens: int, *, in_game: bool = False) -> Path:
-    """The folder, if it holds a model with tokenizer that takes `max_context_tokens`.
+    """Returns the folder, if it holds a model with tokenizer that takes `max_context_tokens`.
 
     `in_game`: `tiny` means the small model of a game. It need not be there yet: the embedded one stands in for it here.
 
@@ -42,10 +42,10 @@ def check_model_folder(path: str, max_context_tokens: int, *, in_game: bool = Fa
     return folder
 
 
-def language_config(folder: Path) -> dict[str, Any]:
-    """config.json of a model folder; of a model of several kinds of input, the language model's part."""
-    config: dict[str, Any] = json.loads((folder / "config.json").read_text())
-    part: dict[str, Any] = config.get("text_config", config)
+def language_config(folder: Path) -> Tree:
+    """Returns config.json of a model folder; of a model of several kinds of input, the language model's part."""
+    config: Tree = json.loads((folder / "config.json").read_text())
+    part: Tree = config.get("text_config", config)
     return part
 
 

@@ -34,12 +34,12 @@ def shard(module: nn.Module, layers: Sequence[nn.Module], methods: Sequence[str]
 
 
 def is_sharded(module: nn.Module) -> bool:
-    """Whether `shard` has split it: then every forward pass is a collective call."""
+    """Says whether `shard` has split it: then every forward pass is a collective call."""
     return isinstance(module, FSDPModule)
 
 
 def gathered(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """The whole of each tensor, by name, one at a time.
+    """Returns the whole of each tensor, by name, one at a time.
 
     Of sharded ones a collective call, which yields them to the first process only: no other one has a use for them.
     """
@@ -53,12 +53,12 @@ def gathered(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
 
 
 def own_part(tensor: Tensor) -> Tensor:
-    """What of a tensor is in this process: all of it, unless it is sharded."""
+    """Says what of a tensor is in this process: all of it, unless it is sharded."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def like(tensor: Tensor, whole: Tensor) -> Tensor:
-    """`whole` on the device of `tensor` and, if that is sharded, this process's part of it. Nothing is sent."""
+    """Returns `whole` on the device of `tensor` and, if that is sharded, this process's part of it. Nothing is sent."""
     if not isinstance(tensor, DTensor):
         return whole.to(tensor.device)
     # Every process has the whole, so none needs to be sent its part.

@@ -13,7 +13,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 @contextmanager
 def recomputed_layers(llm: PreTrainedModel) -> Iterator[None]:
-    """Within it, forward passes of `llm` keep one hidden state per layer and token.
+    """Lets forward passes of `llm` within it keep one hidden state per layer and token.
 
     transformers' own switch works in training mode only, in which dropout is on and the policy that is trained is not
     the one that samples; it also takes the cache from a sampler that shares the module.
@@ -30,7 +30,7 @@ def recomputed_layers(llm: PreTrainedModel) -> Iterator[None]:
 
 
 def layers_to_recompute(llm: PreTrainedModel) -> list[GradientCheckpointingLayer]:
-    """As `layers_of`.
+    """Returns the same as `layers_of`.
 
     Raises:
         ValueError: it has none.
@@ -45,7 +45,7 @@ def layers_to_recompute(llm: PreTrainedModel) -> list[GradientCheckpointingLayer
 
 
 def layers_of(llm: PreTrainedModel) -> list[GradientCheckpointingLayer]:
-    """The model's outermost checkpointable layers: its blocks."""
+    """Returns the model's outermost checkpointable layers: its blocks."""
     found: dict[str, GradientCheckpointingLayer] = {}
     for name, module in llm.named_modules():
         inside = any(name.startswith(f"{outer}.") for outer in found)

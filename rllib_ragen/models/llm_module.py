@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import Any, TypedDict, TypeVar
+from typing import Any, NoReturn, TypedDict, TypeVar
 
 import torch
 from ray.rllib.core.rl_module.apis import InferenceOnlyAPI
@@ -28,7 +28,7 @@ VALUE_HEAD = "value_head."
 
 
 def lm_weights(state: Mapping[str, WeightT]) -> dict[str, WeightT]:
-    """The transformers model's part of a module state, under the model's own names."""
+    """Returns the transformers model's part of a module state, under the model's own names."""
     return {name.removeprefix(LLM): weight for name, weight in state.items() if name.startswith(LLM)}
 
 
@@ -38,12 +38,12 @@ class ModuleSettings(TypedDict):
     path: str
     """Folder of a transformers model with safetensors."""
     dtype: str
-    """Of the sampler's weights and of activations. bfloat16: the learner keeps float32 weights and autocasts."""
+    """Type of the sampler's weights and of activations. bfloat16: the learner keeps float32 weights and autocasts."""
     temperature: float
     """Log-probs are those of softmax(logits / temperature), as the sampler's are."""
     value_head: bool
     seed: int
-    """Of what the model folder does not hold: critic and adapters."""
+    """Seed of what the model folder does not hold: critic and adapters."""
     grouped_attention: bool
     """This project's plain attention instead of SDPA: faster for small models on a CPU."""
     lora: LoraSettings | None
@@ -94,12 +94,20 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         if not self.inference_only:
             self._check_head()
 
+    @classmethod
+    def from_checkpoint(cls, path: Any, filesystem: Any = None, **kwargs: Any) -> NoReturn:
+        """Raises ValueError with what to call: RLlib's way reads a pickle, and no checkpoint here has one."""
+        raise ValueError(
+            "RLModule.from_checkpoint reads pickles; of a StarPO checkpoint call StarPO.from_checkpoint(FOLDER) for all"
+            " of it, or transformers' AutoModelForCausalLM.from_pretrained(FOLDER/default_policy/policy) for the policy"
+        )
+
     def get_non_inference_attributes(self) -> list[str]:
         """Samplers need no critic."""
         return ["value_head"] if self.model_config["value_head"] else []
 
     def train(self, mode: bool = True) -> LLMRLModule:
-        """Never switches dropout on: the policy that is trained must be the one that samples."""
+        """Keeps dropout off: the policy that is trained must be the one that samples."""
         super().train(mode)
         self.llm.eval()
         return self
@@ -113,7 +121,8 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         entropy: bool = True,
         recompute: bool = False,
     ) -> TokenOutputs:
-        """Log-prob and entropy (nats) of trained tokens, and the critic's value of the state each is sampled in.
+        """Returns Log-prob and entropy (nats) of trained tokens, and the critic's value of the state each is sampled
+        in.
 
         Args:
             input_ids: [B, T] int64, right-padded with any token. Causal attention needs no mask then.
@@ -148,8 +157,8 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
             outputs["values"] = self.value_head(hidden)
         return outputs
 
-    def lm(self, **inputs: Any) -> Any:
-        """The transformers model's own forward pass, in the learner's types."""
+    def lm(self, **inputs: object) -> Any:
+        """Returns the transformers model's own forward pass, in the learner's types."""
         with self.autocast(self.llm.device):
             return self.llm(**inputs)
 
@@ -176,9 +185,10 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         *,
         not_components: str | Collection[str] | None = None,
         inference_only: bool = False,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> WeightState:
-        """Weights by name, tied ones once; copies. With adapters: theirs and the critic's, as only they are trained.
+        """Returns weights by name, tied ones once; copies. With adapters: theirs and the critic's, as only they are
+        trained.
 
         inference_only: the LM alone, as a plain transformers model (adapters merged), in the sampler's dtype.
 
@@ -199,7 +209,7 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         )
 
     def tensors(self, *, inference_only: bool) -> dict[str, Tensor]:
-        """As `get_state`, as tensors that share memory where types allow; sharded ones stay so."""
+        """Returns the same as `get_state`, as tensors that share memory where types allow; sharded ones stay so."""
         if inference_only:
             state = without_twins(self._plain_state())
             return {LLM + name: tensor.to(self.dtype) for name, tensor in state.items()}
@@ -211,7 +221,7 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         return {name: tensor for name, tensor in state.items() if is_adapter(name) or name.startswith(VALUE_HEAD)}
 
     def _plain_state(self) -> dict[str, Tensor]:
-        """Of the LM as a plain transformers model."""
+        """Copies the state of the LM as a plain transformers model."""
         if not self.adapted:
             return self.llm.state_dict()
         from rllib_ragen.models.lora import merged_state
@@ -219,7 +229,7 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         return merged_state(self.llm)
 
     def _hidden(self, input_ids: Tensor, recompute: bool) -> Tensor:
-        """[B, T, H] what the output layer would see."""
+        """Returns [B, T, H] what the output layer would see."""
         beat()
         layers = recomputed_layers(self.llm) if recompute else nullcontext()
         with self._output_layer_sees(slice(0)) as hidden, layers, self.autocast(input_ids.device):
@@ -247,7 +257,7 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         check_head(self.llm, hidden[0], logits)
 
     def autocast(self, device: torch.device) -> torch.autocast:
-        """bfloat16 activations on float32 weights, where that is what the settings say."""
+        """Returns bfloat16 activations on float32 weights, where that is what the settings say."""
         half = self.dtype == torch.bfloat16 and not self.inference_only
         return torch.autocast(device.type, torch.bfloat16, enabled=half)
 
@@ -271,6 +281,6 @@ class ValueHead(nn.Module):
         nn.init.zeros_(self.outer.bias)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """[N, H] → [N]"""
+        """Returns [N, H] → [N]"""
         value: Tensor = self.outer(torch.tanh(self.inner(hidden.detach().float())))[:, 0]
         return value

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 _TOLERANCE = 1e-3
+"""Largest difference of float32 logits that is taken for rounding, and not for another kind of head."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class LogitHead:
 
     @classmethod
     def of(cls, llm: PreTrainedModel, temperature: float) -> LogitHead:
-        """The head that the model's configuration asks for."""
+        """Returns the head that the model's configuration asks for."""
         config: Any = llm.config.get_text_config()
         factor = getattr(config, "logit_scale", None) or getattr(config, "lm_head_multiplier", None) or 1.0
         scaling = getattr(config, "logits_scaling", None) or 1.0
@@ -30,7 +31,7 @@ class LogitHead:
         return cls(float(factor) / float(scaling), None if cap is None else float(cap), temperature)
 
     def logits(self, hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """[N, H] → [N, V], float32 (float64 stays)."""
+        """Returns [N, H] → [N, V], float32 (float64 stays)."""
         raw = nn.functional.linear(hidden, weight, bias)
         raw = raw if raw.dtype == torch.float64 else raw.float()
         if self.cap is not None:

@@ -19,7 +19,7 @@ _PARTS = (".lora_A.", ".lora_B.")
 
 
 def is_adapter(name: str) -> bool:
-    """Whether a weight of that name is an adapter's."""
+    """Says whether a weight of that name is an adapter's."""
     return any(part in name for part in _PARTS)
 
 
@@ -43,7 +43,9 @@ def add_adapters(llm: PreTrainedModel, settings: LoraSettings, seed: int = 0) ->
 
 
 def lora_config(settings: LoraSettings, targets: list[str]) -> LoraConfig:
-    """peft's form of the settings: no dropout (the policy that is trained must be the one that samples), no biases."""
+    """Returns peft's form of the settings: no dropout (the policy that is trained must be the one that samples), no
+    biases.
+    """
     return LoraConfig(
         r=settings["rank"],
         lora_alpha=settings["alpha"],
@@ -55,12 +57,12 @@ def lora_config(settings: LoraSettings, targets: list[str]) -> LoraConfig:
 
 
 def adapted_layers(names: Iterable[str]) -> list[str]:
-    """The layers that the adapters' weights `names` belong to."""
+    """Returns the layers that the adapters' weights `names` belong to."""
     return sorted({name.split(part)[0] for name in names for part in _PARTS if part in name})
 
 
 def merged_state(llm: PreTrainedModel) -> dict[str, Tensor]:
-    """The state of a plain model that computes what `llm` computes with its adapters: W + alpha/rank · B A.
+    """Returns the state of a plain model that computes what `llm` computes with its adapters: W + alpha/rank · B A.
 
     Names are the plain model's. `llm` itself is not touched; weights without adapters share its memory.
     """
@@ -76,11 +78,11 @@ def merged_state(llm: PreTrainedModel) -> dict[str, Tensor]:
 
 
 def to_peft_name(name: str) -> str:
-    """A weight of an adapter in a model's state → the name that it has in a peft folder."""
+    """Returns a weight of an adapter in a model's state → the name that it has in a peft folder."""
     return f"base_model.model.{name.replace(f'.{_ADAPTER}.', '.')}"
 
 
 def from_peft_name(name: str) -> str:
-    """The inverse of `to_peft_name`."""
+    """Returns the inverse of `to_peft_name`."""
     layer, part, rest = name.removeprefix("base_model.model.").rsplit(".", 2)
     return f"{layer}.{part}.{_ADAPTER}.{rest}"

@@ -21,7 +21,7 @@ class LoraSettings(TypedDict):
 
 
 def lora_settings(learner: LearnerSection) -> LoraSettings | None:
-    """The settings that the config means; None: all weights are trained."""
+    """Returns the settings that the config means; None: all weights are trained."""
     rank = learner.lora_rank
     if rank is None:
         return None
@@ -30,5 +30,5 @@ def lora_settings(learner: LearnerSection) -> LoraSettings | None:
 
 
 def is_named(layer: str, target: str) -> bool:
-    """Whether a target means the layer: `q_proj` and `self_attn.q_proj` mean `model.layers.0.self_attn.q_proj`."""
+    """Says whether a target means the layer: `q_proj` and `self_attn.q_proj` mean `model.layers.0.self_attn.q_proj`."""
     return layer == target or layer.endswith(f".{target}")

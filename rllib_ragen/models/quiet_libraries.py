@@ -7,7 +7,7 @@ import warnings
 
 
 def quieten() -> None:
-    """No progress bars, notes and deprecation warnings of transformers and Ray's libraries."""
+    """Silences progress bars, notes and deprecation warnings of transformers and Ray's libraries."""
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()

@@ -32,7 +32,8 @@ def token_scores(
     dtype: torch.dtype | None = None,
     chunk_elements: int | None = None,
 ) -> Scores:
-    """Scores of `tokens` [N] int64 in the states `hidden` [N, H], by an output layer of `weight` [V, H], `bias` [V].
+    """Returns scores of `tokens` [N] int64 in the states `hidden` [N, H], by an output layer of `weight` [V, H], `bias`
+    [V].
 
     Logits exist for chunks of about `chunk_elements` (default: CHUNK_ELEMENTS) at a time; the backward pass computes
     them again, unless one chunk holds all. The peak is some four such chunks and the layer's gradient, whatever N is.
@@ -121,7 +122,7 @@ def _parts(size: int, chunk: int) -> Iterator[slice]:
 
 
 def _log_softmax(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """(log-probs [C, V] in the memory of `logits`, log of the sum of exponentials [C])."""
+    """Returns (log-probs [C, V] in the memory of `logits`, log of the sum of exponentials [C])."""
     lse = logits.logsumexp(-1)
     return logits.sub_(lse[:, None]), lse
 
@@ -129,7 +130,7 @@ def _log_softmax(logits: Tensor) -> tuple[Tensor, Tensor]:
 def _to_logits(
     logp: Tensor, tokens: Tensor, to_logprobs: Tensor | None, to_entropies: Tensor | None, entropies: Tensor
 ) -> Tensor:
-    """[C, V] dL/dlogits, from the gradients of log-probs and entropies [C].
+    """Returns [C, V] dL/dlogits, from the gradients of log-probs and entropies [C].
 
     d log p_t/dz_j = [j = t] − p_j; dH/dz_j = −p_j (log p_j + H).
     """

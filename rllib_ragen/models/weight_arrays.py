@@ -18,7 +18,7 @@ WeightState = dict[str, WeightArray]
 
 
 def to_array(tensor: torch.Tensor) -> WeightArray:
-    """`tensor` as an array: uint16 for bfloat16, else the same type. On a CPU it shares the tensor's memory."""
+    """Returns `tensor` as an array: uint16 for bfloat16, else the same type. On a CPU it shares the tensor's memory."""
     tensor = tensor.detach().cpu().contiguous()
     if tensor.dtype == torch.bfloat16:
         return tensor.view(torch.int16).numpy().view(np.uint16)
@@ -27,7 +27,7 @@ def to_array(tensor: torch.Tensor) -> WeightArray:
 
 
 def from_array(array: WeightArray) -> torch.Tensor:
-    """The tensor that `to_array` was given; it shares the array's memory and must not be written to."""
+    """Returns the tensor that `to_array` was given; it shares the array's memory and must not be written to."""
     with warnings.catch_warnings():
         # Arrays from Ray's object store are read-only, which torch cannot express.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
@@ -53,7 +53,7 @@ def copy_into(own: Mapping[str, torch.Tensor], state: Mapping[str, WeightArray])
 
 
 def without_twins(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """`state` with every tensor once: tied weights (embedding and output layer) keep their first name only."""
+    """Returns `state` with every tensor once: tied weights (embedding and output layer) keep their first name only."""
     first: dict[tuple[Any, ...], str] = {}
     for name, tensor in state.items():
         first.setdefault((storage_key(own_part(tensor)), tensor.storage_offset(), tensor.shape), name)

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import torch
 import torch.distributed
 
+from ragen_envs.tree import Tree
 from rllib_ragen.faults.private_names.of_torch import gloo_group, nccl_group
 
 c10d: Any = torch.distributed
@@ -29,7 +30,7 @@ class Rendezvous:
     """Where and how the members of a channel meet."""
 
     host: str
-    """Of the sender, as the receivers reach it."""
+    """Address of the sender, as the receivers reach it."""
     port: int
     size: int
     """Members, the sender included."""
@@ -37,8 +38,8 @@ class Rendezvous:
     timeout_s: float
     """Longest wait for a member, at the meeting and in each transfer."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, for other processes."""
+    def to_json(self) -> Tree:
+        """Returns plain values, for other processes."""
         return asdict(self)
 
 
@@ -49,7 +50,7 @@ class WeightChannel:
         RuntimeError: a member did not come, or is gone.
     """
 
-    def __init__(self, meeting: Rendezvous, rank: int, store: Any, host: str, device: torch.device) -> None:
+    def __init__(self, meeting: Rendezvous, rank: int, store: object, host: str, device: torch.device) -> None:
         """`host` is this member's own address; `device` holds the tensors."""
         self._device = device if meeting.backend == "nccl" else torch.device("cpu")
         prefixed = c10d.PrefixStore("weights", store)
@@ -61,7 +62,7 @@ class WeightChannel:
 
     @classmethod
     def join(cls, meeting: Rendezvous, rank: int, host: str, device: torch.device) -> WeightChannel:
-        """Receiver number `rank` (from 1) comes to the sender's store."""
+        """Returns receiver number `rank` (from 1) comes to the sender's store."""
         timeout = timedelta(seconds=meeting.timeout_s)
         store = c10d.TCPStore(meeting.host, meeting.port, meeting.size, False, timeout, wait_for_workers=False)
         return cls(meeting, rank, store, host, device)
@@ -72,7 +73,7 @@ class WeightChannel:
             self._broadcast(tensor.detach().to(self._device).contiguous())
 
     def receive(self, specs: Sequence[TensorSpec]) -> Iterator[tuple[str, torch.Tensor]]:
-        """The tensors that the sender sends, one at a time, on this member's device."""
+        """Returns the tensors that the sender sends, one at a time, on this member's device."""
         for name, shape, dtype in specs:
             tensor = torch.empty(shape, dtype=getattr(torch, dtype), device=self._device)
             self._broadcast(tensor)
@@ -110,5 +111,5 @@ class Sender:
 
 
 def specs_of(tensors: Mapping[str, torch.Tensor]) -> list[TensorSpec]:
-    """What receivers must know."""
+    """Says what receivers must know."""
     return [(name, list(t.shape), str(t.dtype).removeprefix("torch.")) for name, t in tensors.items()]

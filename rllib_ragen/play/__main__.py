@@ -7,61 +7,45 @@ python -m rllib_ragen.play --env sokoban --policy tiny
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
 
-from ragen_envs.registry import make_text_env
-from ragen_envs.reply import SEPARATOR, format_reply
 from ragen_envs.splits import Split
-from ragen_envs.text import TextEnv
 from rllib_ragen.config.command_line import make_parser, read_layers, run_command
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten, merge, preset
-from rllib_ragen.config.printable import safe
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name
+from rllib_ragen.faults.ending import leave
+from rllib_ragen.faults.watchdog import Watchdog, on_stderr
 from rllib_ragen.models.quiet_libraries import quieten
+from rllib_ragen.play.person import Person
+from rllib_ragen.play.shown_session import ShownSession, play
+from rllib_ragen.rollout.conversation import Conversation
 from rllib_ragen.rollout.specs import evaluation_specs
 from rllib_ragen.run.folder import RunFolder, is_run_folder
 from rllib_ragen.run.preflight import preflight
 from rllib_ragen.starpo.checks.build_config import build_config
-
-if TYPE_CHECKING:
-    from rllib_ragen.play.model_policy import Policy
+from rllib_ragen.types import Trajectory
 
 _FLAGS = ("--env",)
 
 
-class Player(Protocol):
-    """Answers prompts."""
-
-    def told(self, system: str, user: str) -> None:
-        """The first prompt."""
-
-    def next(self, user: str) -> None:
-        """A later one."""
-
-    def reply(self) -> str | None:
-        """The answer to the newest prompt; None: no more."""
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code: 0 done, 2 bad input."""
+    """Returns the command; its exit code: 0 done, 2 bad input."""
     options = parse(arguments)
 
     def work() -> None:
         config, adapter = plan(options)
-        player: Player = Person(config.env.think) if options.policy is None else _policy(config, adapter, options)
-        play(config, player, options.split, options.instance)
+        fault = config.fault
+        with Watchdog(on_stderr, report_after_s=fault.report_after_s, hang_timeout_s=fault.hang_timeout_s):
+            _play(config, adapter, options)
 
     return run_command(work, keys=options.keys)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Returns the command line."""
     parser = make_parser(
         "play",
         "Plays one episode: you see what a model sees and answer as it does, a line per turn (scripts may pipe them).",
@@ -105,65 +89,18 @@ def plan(options: argparse.Namespace) -> tuple[RunConfig, Path | None]:
     return config, adapter
 
 
-def play(config: RunConfig, player: Player, split: str, instance: int) -> None:
-    """Plays one episode and shows every message in full."""
-    env: TextEnv = make_text_env(config.env.name, config.env.task, asdict(config.text_limits()))
-    try:
-        (spec,) = evaluation_specs(split, [instance])
-        message, _ = env.reset(seed=spec.env_seed, options={"split": split, "outcome_seed": spec.outcome_seed})
-        show("system", env.system_prompt)
-        show("user", message)
-        player.told(env.system_prompt, message)
-        total, done = 0.0, False
-        while not done and (reply := player.reply()) is not None:
-            message, reward, terminated, truncated, info = env.step(reply)
-            total, done = total + reward, terminated or truncated
-            dropped = f", ignored: {SEPARATOR.join(info['dropped'])}" if info["dropped"] else ""
-            ran = f" {SEPARATOR} ".join(info["actions"]) or "no valid action"
-            print(safe(f"· ran: {ran}{dropped}; reward {reward:g}"), flush=True)
-            show("end" if done else "user", message)
-            if not done:
-                player.next(message)
-        if done:
-            end = "success" if info["success"] else "no success"
-            print(f"{end} ({info['stop_reason']}) after {env.turn - 1} turns, return {total:g}")
-        else:
-            print(f"stopped before the end, return {total:g}")
-    finally:
-        env.close()
+def _play(config: RunConfig, adapter: Path | None, options: argparse.Namespace) -> None:
+    (spec,) = evaluation_specs(options.split, [options.instance])
+    trajectory = Trajectory(spec.group_id, spec.env_seed, spec.outcome_seed)
+    agent: Conversation
+    if options.policy is None:
+        agent = Person(trajectory, config.env.think)
+    else:
+        from rllib_ragen.play.model import Model, load_sampler
 
-
-class Person:
-    """Reads a line per turn: a whole reply, or only its actions."""
-
-    def __init__(self, think: bool) -> None:
-        self._thought = "" if think else None
-
-    def told(self, system: str, user: str) -> None:
-        """Says how to answer."""
-        print(f"Answer with actions (Up {SEPARATOR} Left) or with a whole reply; Ctrl-D ends.")
-
-    def next(self, user: str) -> None:
-        """Nothing to remember: it is on the screen."""
-
-    def reply(self) -> str | None:
-        """What the model would have to say for the same actions."""
-        for line in sys.stdin:
-            text = line.strip()
-            if not text:
-                continue
-            reply = text if "<" in text else self._whole(text)
-            show("assistant", reply)
-            return reply
-        return None
-
-    def _whole(self, actions: str) -> str:
-        return format_reply([part.strip() for part in actions.split(SEPARATOR)], self._thought)
-
-
-def show(role: str, text: str) -> None:
-    """One message, as it is but for control characters."""
-    print(f"[{role}]\n{safe(text)}", flush=True)
+        quieten()
+        agent = Model(trajectory, load_sampler(config, adapter, greedy=options.greedy), (spec.sampling_seed,))
+    play(config, ShownSession(spec, agent))
 
 
 def _refuse_games(config: RunConfig) -> None:
@@ -174,14 +111,6 @@ def _refuse_games(config: RunConfig) -> None:
         )
 
 
-def _policy(config: RunConfig, adapter: Path | None, options: argparse.Namespace) -> Policy:
-    from rllib_ragen.play.model_policy import Policy
-
-    quieten()
-    (spec,) = evaluation_specs(options.split, [options.instance])
-    return Policy(config, adapter, greedy=options.greedy, sampling_seed=spec.sampling_seed, show=show)
-
-
 def _natural(text: str) -> int:
     if not text.isdigit():
         raise argparse.ArgumentTypeError(f"must be an integer ≥ 0, got {text!r}")
@@ -189,4 +118,4 @@ def _natural(text: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main)

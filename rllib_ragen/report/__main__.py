@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from rllib_ragen.config.command_line import Parser, run_command
 from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.faults.ending import leave
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code: 0 done, 2 bad input."""
+    """Returns the command; its exit code: 0 done, 2 bad input."""
     options = parse(arguments)
 
     def work() -> None:
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Returns the command line."""
     parser = Parser(
         prog="python -m rllib_ragen.report",
         description="One HTML page of run folders: curves, regimes, alarms, times, trajectories. Runs that differ in"
@@ -66,4 +66,4 @@ def write_report(paths: Sequence[Path], out: Path | None, max_trajectories: int)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main)

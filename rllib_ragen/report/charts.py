@@ -52,7 +52,7 @@ class Line:
     """One quantity of one group of runs."""
 
     label: str
-    """In the legend; empty: not there."""
+    """Entry in the legend; empty: not there."""
     colour: int
     style: int
     curves: list[tuple[Series, Series]]
@@ -69,7 +69,7 @@ def line_chart(
     markers: bool = False,
     x_label: str = "iteration",
 ) -> str:
-    """Means with their spread over runs, each run as a thin line, and named horizontal reference lines."""
+    """Returns means with their spread over runs, each run as a thin line, and named horizontal reference lines."""
     with _axes(width=4.3, height=2.5) as (axes, done):
         for line in lines:
             colour, style = SERIES[line.colour % len(SERIES)], STYLES[line.style % len(STYLES)]
@@ -92,7 +92,7 @@ def line_chart(
 
 
 def stacked_chart(x: Series, layers: dict[str, Series], unit: str) -> str:
-    """Layers on top of each other."""
+    """Returns layers on top of each other."""
     with _axes(width=4.3, height=2.5) as (axes, done):
         axes.stackplot(x, *layers.values(), labels=list(layers), colors=SERIES, alpha=0.75, linewidth=0)
         _whole_numbers(axes, "iteration")
@@ -134,7 +134,7 @@ def map_chart(
 
 
 def timeline_chart(events: Sequence[tuple[str, str, int, int]], last: int) -> str:
-    """One line per alarm, one mark per time it went off.
+    """Returns one line per alarm, one mark per time it went off.
 
     Args:
         events: (alarm, mode, iteration, colour of its run).
@@ -177,7 +177,9 @@ class _Done:
 
 
 def _inline(svg: str) -> str:
-    """The svg element alone, painted by CSS variables, scaling with the page, with ids that no other chart has."""
+    """Returns the svg element alone, painted by CSS variables, scaling with the page, with ids that no other chart
+    has.
+    """
     svg = svg[svg.index("<svg") :]
     svg = svg.replace(INK, "var(--ink)").replace(GRID, "var(--grid)")
     svg = re.sub(r"#0a0b0(\d)", r"var(--s\1)", svg)

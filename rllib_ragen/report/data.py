@@ -6,18 +6,18 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.run.evaluation import Evaluation, Scale, find_baselines
 from rllib_ragen.run.folder import VERSIONS_FILE, RunFolder
 
-Row = dict[str, Any]
+Row = Tree
 Series = npt.NDArray[np.float64]
 _OF_ONE_RUN = {
     *("seed", "name", "results_dir", "iterations", "time_limit_s", "token_limit"),
@@ -47,13 +47,13 @@ class Run:
         return self.folder.path.resolve().name
 
     def series(self, metric: str) -> tuple[Series, Series]:
-        """(iterations, values) of a training metric, where it was measured."""
+        """Returns (iterations, values) of a training metric, where it was measured."""
         found = [(row["iteration"], row[metric]) for row in self.rows if row.get(metric) is not None]
         points = np.array(found, np.float64).reshape(-1, 2)
         return points[:, 0], points[:, 1]
 
     def success(self, split: str, greedy: bool) -> tuple[Series, Series]:
-        """(iterations, success in percent) of evaluations on a split."""
+        """Returns (iterations, success in percent) of evaluations on a split."""
         found = {e.iteration: 100 * e.success for e in self.evaluations if (e.split, e.greedy) == (split, greedy)}
         points = np.array(sorted(found.items()), np.float64).reshape(-1, 2)
         return points[:, 0], points[:, 1]
@@ -69,7 +69,7 @@ class Group:
 
 
 def read_run(path: Path) -> Run:
-    """The run in `path`.
+    """Returns the run in `path`.
 
     Raises:
         ConfigError: no run folder, or nothing has been logged in it yet.
@@ -93,7 +93,7 @@ def read_run(path: Path) -> Run:
 
 
 def group_runs(runs: Sequence[Run]) -> list[Group]:
-    """Runs of the same config but for the seed together, in order of first appearance."""
+    """Returns runs of the same config but for the seed together, in order of first appearance."""
     settings = [
         {key: value for key, value in one.items() if key not in _OF_ONE_RUN and not key.startswith(_WATCHING)}
         for one in (flatten(run.config.model_dump(mode="json")) for run in runs)
@@ -110,7 +110,7 @@ def group_runs(runs: Sequence[Run]) -> list[Group]:
 
 
 def aligned(curves: Sequence[tuple[Series, Series]]) -> tuple[Series, Series, Series]:
-    """(x, mean, std over curves, ddof = 1) at the x that all curves have; std is 0 for a single curve."""
+    """Returns (x, mean, std over curves, ddof = 1) at the x that all curves have; std is 0 for a single curve."""
     common = np.array(sorted(set.intersection(*[set(x.tolist()) for x, _ in curves])))
     if not len(common):
         return common, common, common
@@ -120,7 +120,7 @@ def aligned(curves: Sequence[tuple[Series, Series]]) -> tuple[Series, Series, Se
 
 
 def _read_jsonl(path: Path) -> list[Row]:
-    """The rows of a file, none if there is no file; a last line that is still being written is left out."""
+    """Returns the rows of a file, none if there is no file; a last line that is still being written is left out."""
     if not path.is_file():
         return []
     rows = []

@@ -14,6 +14,7 @@ import yaml
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from ragen_envs.tree import Tree
 from rllib_ragen.diagnostics.information import Regime
 from rllib_ragen.report.data import Group, Run, group_runs
 from rllib_ragen.report.figures import (
@@ -52,7 +53,9 @@ class Section:
 
 
 def render(runs: Sequence[Run], max_trajectories: int) -> str:
-    """The page of one run, or of several that are compared: runs that differ in their seed only share a colour."""
+    """Returns the page of one run, or of several that are compared: runs that differ in their seed only share a
+    colour.
+    """
     groups = group_runs(runs)
     ordered = [run for group in groups for run in group.runs]
     data = viewer_data(ordered, max_trajectories)
@@ -118,7 +121,7 @@ def _sections(groups: Sequence[Group]) -> list[Section]:
 
 
 def _painted(figures: Sequence[Figure]) -> list[Figure]:
-    """The charts' SVG as markup: matplotlib has escaped all text in it."""
+    """Returns the charts' SVG as markup: matplotlib has escaped all text in it."""
     return [Figure(figure.title, Markup(figure.svg), figure.note, figure.wide) for figure in figures]
 
 
@@ -126,7 +129,7 @@ def _of_kind(run: Run, split: str, greedy: bool) -> list[Evaluation]:
     return [found for found in run.evaluations if (found.split, found.greedy) == (split, greedy)]
 
 
-def _result(run: Run, colour: int, kinds: Sequence[tuple[str, bool]]) -> dict[str, Any]:
+def _result(run: Run, colour: int, kinds: Sequence[tuple[str, bool]]) -> Tree:
     _, regimes = run.series("first_turn_regime")
     best = best_on_validation(run.evaluations)
     return {
@@ -147,7 +150,7 @@ def _num_validations(run: Run) -> int:
 
 
 def _change(found: Sequence[Evaluation]) -> str:
-    """`30.0 → 60.0 ± 3.1 % (+30.0 ± 2.8 %; 64 instances)`."""
+    """Returns `30.0 → 60.0 ± 3.1 % (+30.0 ± 2.8 %; 64 instances)`."""
     if not found:
         return ""
     first, last = found[0], found[-1]
@@ -157,7 +160,7 @@ def _change(found: Sequence[Evaluation]) -> str:
     return f"{100 * first.success:.1f} → {last} ({100 * difference:+.1f} {plus_minus(error)}; {last.count})"
 
 
-def _spread(group: Group, colour: int, kinds: Sequence[tuple[str, bool]]) -> dict[str, Any]:
+def _spread(group: Group, colour: int, kinds: Sequence[tuple[str, bool]]) -> Tree:
     cells = []
     for kind in kinds:
         last = [100 * found[-1].success for run in group.runs if (found := _of_kind(run, *kind))]
@@ -165,8 +168,8 @@ def _spread(group: Group, colour: int, kinds: Sequence[tuple[str, bool]]) -> dic
     return {"label": group.label, "colour": colour % 8, "count": len(group.runs), "cells": cells}
 
 
-def _colours(groups: Sequence[Group]) -> list[dict[str, Any]]:
-    """The key to the colours of all charts."""
+def _colours(groups: Sequence[Group]) -> list[Tree]:
+    """Returns the key to the colours of all charts."""
     sizes = [f"{len(group.runs)} seeds" if len(group.runs) > 1 else group.runs[0].name for group in groups]
     return [
         {"number": number % 8, "label": group.label, "count": size}
@@ -174,7 +177,7 @@ def _colours(groups: Sequence[Group]) -> list[dict[str, Any]]:
     ]
 
 
-def _note(data: Sequence[dict[str, Any]]) -> str:
+def _note(data: Sequence[Tree]) -> str:
     notes = ["Per iteration the group whose members' returns differ most, and one member of three others."]
     if left_out := sum(run["left_out"] for run in data):
         notes.append(f"{left_out} stored trajectories are left out of this page (--max-trajectories).")

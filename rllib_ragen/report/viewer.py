@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
 from ragen_envs.reply import parse_reply
+from ragen_envs.tree import Tree
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.report.data import Row, Run
 from rllib_ragen.starpo.checkpoint.layout import module_files
@@ -21,19 +21,21 @@ _MAX_TOKENS_OF_CHARACTER = 4
 """A character has at most four bytes in UTF-8, and a token at least one."""
 
 
-def viewer_data(runs: Sequence[Run], max_trajectories: int) -> list[dict[str, Any]]:
-    """One entry per run: name, its trajectories, how many more are in its folder, whether tokens could be told."""
+def viewer_data(runs: Sequence[Run], max_trajectories: int) -> list[Tree]:
+    """Returns one entry per run: name, its trajectories, how many more are in its folder, whether tokens could be
+    told.
+    """
     return [_of_run(run, max_trajectories) for run in runs]
 
 
-def to_script_json(data: Any) -> str:
-    """JSON that may stand in a `<script>` element whatever it holds: nothing in it can end the element."""
+def to_script_json(data: object) -> str:
+    """Returns JSON that may stand in a `<script>` element whatever it holds: nothing in it can end the element."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def chosen(trajectories: Sequence[Row], most: int) -> list[Row]:
-    """All trajectories of as many iterations as `most` allows, spread evenly from the first to the last."""
+    """Returns all trajectories of as many iterations as `most` allows, spread evenly from the first to the last."""
     by_iteration: dict[int, list[Row]] = {}
     for trajectory in trajectories:
         by_iteration.setdefault(trajectory["iteration"], []).append(trajectory)
@@ -45,7 +47,7 @@ def chosen(trajectories: Sequence[Row], most: int) -> list[Row]:
 
 
 def token_pieces(run: Run) -> Pieces | None:
-    """How the run's tokenizer cuts text; None if none of its model folders is there any more."""
+    """Says how the run's tokenizer cuts text; None if none of its model folders is there any more."""
     saved = [module_files(state.path, DEFAULT_MODULE).policy for state in run.folder.checkpoints()]
     for folder in [run.folder.export, *saved, model_folder(run.config.model.path)]:
         if (folder / "tokenizer.json").is_file():
@@ -54,7 +56,7 @@ def token_pieces(run: Run) -> Pieces | None:
     return None
 
 
-def _of_run(run: Run, most: int) -> dict[str, Any]:
+def _of_run(run: Run, most: int) -> Tree:
     pieces = token_pieces(run)
     kept = chosen(run.trajectories, most)
     return {
@@ -65,7 +67,7 @@ def _of_run(run: Run, most: int) -> dict[str, Any]:
     }
 
 
-def _trajectory(record: Row, think: bool, pieces: Pieces | None) -> dict[str, Any]:
+def _trajectory(record: Row, think: bool, pieces: Pieces | None) -> Tree:
     return {
         "iteration": record["iteration"],
         "group": str(record["group_id"]),
@@ -78,7 +80,7 @@ def _trajectory(record: Row, think: bool, pieces: Pieces | None) -> dict[str, An
     }
 
 
-def _turn(turn: Row, think: bool, pieces: Pieces | None) -> dict[str, Any]:
+def _turn(turn: Row, think: bool, pieces: Pieces | None) -> Tree:
     reply = parse_reply(turn["reply"], think=think)
     return {
         "state": turn["prompt"],
@@ -96,7 +98,7 @@ def _turn(turn: Row, think: bool, pieces: Pieces | None) -> dict[str, Any]:
 
 
 def _pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """A character that takes several tokens stands at the last of them."""
+    """Returns a character that takes several tokens stands at the last of them."""
     stream, pieces, pending = DecodeStream(skip_special_tokens=False), [], 0
     for at, token in enumerate(ids, start=1):
         piece = stream.step(tokenizer, token) or ""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.types import Sampled, Turn
+
+if TYPE_CHECKING:
+    from rllib_ragen.models.chat_format import ChatFormat
 
 
 class Context:

@@ -47,6 +47,12 @@ class EnvSlot(Generic[Env]):
             except SystemExit as error:
                 # It may end its own episode, not the thread that others wait for, nor the process.
                 future.set_exception(RuntimeError(f"the environment called exit({error.code!r})"))
+            except BaseException as error:
+                # Ctrl-C is given to the main thread, never to an environment's: what comes up there, such as
+                # asyncio's CancelledError, is the environment's own.
+                if self._jobs is None:
+                    raise
+                future.set_exception(RuntimeError(f"the environment raised {type(error).__name__}"))
             else:
                 future.set_result(result)
 
@@ -90,11 +96,11 @@ class EnvPool(Generic[Env]):
         self._free: list[EnvSlot[Env]] = []
 
     def borrow(self) -> EnvSlot[Env]:
-        """An idle slot, or a new one."""
+        """Returns an idle slot, or a new one."""
         return self._free.pop() if self._free else EnvSlot(self._make_env, self._threaded)
 
     def give_back(self, slot: EnvSlot[Env]) -> None:
-        """The slot is idle and sound."""
+        """Takes back a slot that is idle and sound."""
         self._free.append(slot)
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ from ray.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME, WEIGHTS_SEQ_
 
 from ragen_envs.text import TextEnv
 from rllib_ragen.faults.heartbeat import resident_gib
+from rllib_ragen.faults.private_names.of_rllib import seed_of_runner
 from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.weight_arrays import WeightState, from_array
@@ -44,7 +45,7 @@ class Played:
     """What one `play` call brings back from an actor."""
 
     episodes: list[Episode]
-    """In the order of the specs."""
+    """Episodes in the order of the specs."""
     metrics: Any
     error: str = ""
     """Why nothing was played. Raising instead would end the actor (and its engine) and hide the reason."""
@@ -67,9 +68,9 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         self.chat = ChatFormat.from_folder(self.config.model_folder)
         self.module: Any = None
         self.engines: dict[str, Engine] = {}
-        """By module id; empty until there are modules."""
+        """Engines by module id; empty until there are modules."""
         self._fetched: dict[str, ray.ObjectRef] = {}
-        """By module id: where in the object store the weights of its engine came from."""
+        """Object-store references, by module id, that the engines' weights came from."""
         self._meeting: Rendezvous | None = None
         self._base: MultiRLModule | None = None
         self._next_plain_group = 0
@@ -95,7 +96,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         self.pool: EnvPool[Any] = EnvPool(lambda: self._adapted(self._env_creator(context)), threaded=True)
 
     def _adapted(self, env: Any) -> Any:
-        """What episodes are played with."""
+        """Says what episodes are played with."""
         return env
 
     def _look_at(self, env: Any) -> None:
@@ -130,7 +131,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             max_context=config.max_context_tokens,
             max_rows=config.max_concurrent,
             dtype=config.dtype,
-            seed=self._seed or 0,
+            seed=seed_of_runner(self),
             tensor_parallel_size=gpus,
             distributed_executor_backend="mp" if gpus > 1 else "uni",
             kv_cache_bytes=None if cache is None else int(cache * 2**30),
@@ -202,7 +203,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         return episodes
 
     def play(self, specs: Sequence[EpisodeSpec], greedy: bool = False, count: bool = True) -> Played:
-        """`sample` for remote callers: a programming error comes back as text, a dead engine ends the actor."""
+        """Returns `sample` for remote callers: a programming error comes back as text, a dead engine ends the actor."""
         try:
             episodes = self.sample(specs=specs, greedy=greedy, count=count)
         except EngineDead:
@@ -213,7 +214,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         return Played(episodes, self.get_metrics() if count else None, gib=resident_gib())
 
     def _collect(self, specs: Sequence[EpisodeSpec], sampling: Sampling) -> list[Episode]:
-        """One episode per spec."""
+        """Returns one episode per spec."""
         trajectories = collect(
             specs,
             engine=self.engine,
@@ -239,7 +240,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
     def _plain_specs(self, count: int) -> list[EpisodeSpec]:
         first = self._next_plain_group
         self._next_plain_group += count
-        return training_specs(self._seed or 0, first, count, 1)
+        return training_specs(seed_of_runner(self), first, count, 1)
 
     def _report(self, episodes: list[Episode]) -> None:
         for episode in episodes:
@@ -266,7 +267,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
     # --- weights and state ------------------------------------------------------------------------------------------
 
     def weights_changed(self, version: int) -> None:
-        """The attached modules have been updated in place."""
+        """Takes note that the attached modules have been updated in place."""
         for engine in self.engines.values():
             assert isinstance(engine, HFEngine)
             engine.weights_changed(version)
@@ -294,7 +295,9 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             self.engines[module_id].load_weights(lm_weights(named), version)
 
     def _merged(self, module_id: str, adapters: WeightState) -> dict[str, torch.Tensor]:
-        """A plain model's weights. The base model stays here, beside the engine, so that adapters alone travel."""
+        """Returns a plain model's weights. The base model stays here, beside the engine, so that adapters alone
+        travel.
+        """
         if self._base is None:
             spec = self.config.get_multi_rl_module_spec(spaces=self.get_spaces(), inference_only=False)
             self._base = spec.build()
@@ -335,17 +338,17 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
                 self.load_weights(modules, version)
 
     def get_ctor_args_and_kwargs(self) -> tuple[tuple[()], dict[str, Any]]:
-        """What a copy of this runner would be built with."""
+        """Says what a copy of this runner would be built with."""
         return (), {"config": self.config, "env_creator": self._env_creator}
 
     def get_checkpointable_components(self) -> list[Any]:
-        """None: weights are saved once, by the learner."""
+        """Returns none: weights are saved once, by the learner."""
         return []
 
     # --- what RLlib asks --------------------------------------------------------------------------------------------
 
     def get_spaces(self) -> dict[str, Any]:
-        """Text in, text out."""
+        """Returns text in, text out."""
         return dict.fromkeys((INPUT_ENV_SPACES, INPUT_ENV_SINGLE_SPACES, *self.config.module_ids()), self._spaces)
 
     def get_metrics(self) -> Any:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from ray.rllib.core.columns import Columns
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
 
+from ragen_envs.tree import Tree
 from rllib_ragen.types import StopReason, Trajectory, Turn
 
 _TURN_FACTS = ("valid", "num_actions", "cached_tokens", "prompt", "state", "reply")
@@ -16,7 +15,7 @@ _NO_TOKENS = np.zeros(0, np.int32)
 
 
 def to_episode(trajectory: Trajectory) -> SingleAgentEpisode:
-    """The trajectory as a list-mode SingleAgentEpisode.
+    """Returns the trajectory as a list-mode SingleAgentEpisode.
 
     observations[t] are the token ids that the prompt of turn t gained, actions[t] the sampled ids, rewards[t] the
     turn's reward; extra_model_outputs hold the log-probs ("action_logp") and policy version ("weights_seq_no") of
@@ -56,7 +55,9 @@ def to_episode(trajectory: Trajectory) -> SingleAgentEpisode:
 
 
 def to_trajectory(episode: SingleAgentEpisode) -> Trajectory:
-    """The trajectory that `to_episode` was given; callbacks may have changed the episode's rewards in between."""
+    """Returns the trajectory that `to_episode` was given; callbacks may have changed the episode's rewards in
+    between.
+    """
     facts = episode.custom_data
     logprobs = episode.extra_model_outputs[Columns.ACTION_LOGP].data
     versions = episode.extra_model_outputs[WEIGHTS_SEQ_NO].data
@@ -85,5 +86,5 @@ def to_trajectory(episode: SingleAgentEpisode) -> Trajectory:
     )
 
 
-def _info(turn: Turn) -> dict[str, Any]:
+def _info(turn: Turn) -> Tree:
     return {name: getattr(turn, name) for name in _TURN_FACTS}

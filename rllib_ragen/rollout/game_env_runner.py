@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 
 from ragen_envs.games.env import TextGameEnv
 from ragen_envs.spaces import AnyText
-from rllib_ragen.rollout.collect_games import GameSpec, collect_games
+from rllib_ragen.rollout.collect_games import collect_games
 from rllib_ragen.rollout.env_runner import LLMEnvRunner
+from rllib_ragen.rollout.game_answers import GameSpec
 from rllib_ragen.rollout.game_episodes import Episode, to_multi_agent_episode
 from rllib_ragen.rollout.scripted_seats import GameMultiAgentEnv
 from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.types import Sampling
 
 _TURNS_GUESSED = 5
-"""Turns of an agent, where a caller asks for time steps and the environment tells no limit."""
+"""Turns of an agent, where a caller asks for time steps and the environment tells no limit: the default of
+`env.max_turns`. It only decides how many episodes are begun; each is played to its end."""
 
 
 class MultiAgentLLMEnvRunner(LLMEnvRunner):
@@ -29,10 +30,10 @@ class MultiAgentLLMEnvRunner(LLMEnvRunner):
     seed have the same line-up, so that the trajectories of a (policy, role, game seed) can be compared.
     """
 
-    def _adapted(self, env: Any) -> MultiAgentEnv:
+    def _adapted(self, env: object) -> MultiAgentEnv:
         return GameMultiAgentEnv(env) if isinstance(env, TextGameEnv) else env
 
-    def _look_at(self, env: Any) -> None:
+    def _look_at(self, env: object) -> None:
         if not isinstance(env, (TextGameEnv, MultiAgentEnv)):
             raise TypeError(
                 f"a multi-agent StarPO plays TextGameEnv and MultiAgentEnv environments, {self.config.env!r} makes a"

@@ -15,8 +15,8 @@ Episode: TypeAlias = "SingleAgentEpisode | MultiAgentEpisode"
 
 
 def to_multi_agent_episode(game_id: str, trajectories: Sequence[Trajectory]) -> MultiAgentEpisode:
-    """One finished game. `agent_episodes` hold what `to_episode` makes of each trajectory; env steps are not counted
-    apart from the agents': the game's length is that of its longest agent."""
+    """Returns one finished game. `agent_episodes` hold what `to_episode` makes of each trajectory; env steps are not
+    counted apart from the agents': the game's length is that of its longest agent."""
     episode = MultiAgentEpisode(
         id_=game_id, agent_module_ids={trajectory.agent_id: trajectory.module_id for trajectory in trajectories}
     )
@@ -30,10 +30,10 @@ def to_multi_agent_episode(game_id: str, trajectories: Sequence[Trajectory]) -> 
 
 
 def to_trajectories(episodes: Iterable[Episode]) -> list[Trajectory]:
-    """The trajectories of single- and multi-agent episodes, in order."""
+    """Returns the trajectories of single- and multi-agent episodes, in order."""
     return [to_trajectory(own) for episode in episodes for own in agent_episodes(episode)]
 
 
 def agent_episodes(episode: Episode) -> list[SingleAgentEpisode]:
-    """The episode itself, or those of its agents."""
+    """Returns the episode itself, or those of its agents."""
     return list(episode.agent_episodes.values()) if isinstance(episode, MultiAgentEpisode) else [episode]

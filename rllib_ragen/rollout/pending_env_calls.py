@@ -9,7 +9,9 @@ from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from rllib_ragen.rollout.env_answers import error_text
 from rllib_ragen.rollout.env_pool import EnvSlot
+from rllib_ragen.rollout.session import EnvT
 
 Owner = TypeVar("Owner")
 _GRACE_S = 0.005
@@ -27,7 +29,6 @@ class _Pending(Generic[Owner]):
 
     owner: Owner
     future: Future[Any]
-    resume: Callable[[Owner, Any], None]
     deadline: float
 
 
@@ -43,22 +44,23 @@ class PendingEnvCalls(Generic[Owner]):
         self._quick = True
         """All answers are waited for."""
 
-    def ask(
-        self,
-        key: int,
-        owner: Owner,
-        slot: EnvSlot[Any],
-        call: Callable[[Any], Any],
-        resume: Callable[[Owner, Any], None],
-    ) -> None:
-        """Has the environment do `call`; `settle` gives its result to `resume`."""
+    def ask(self, key: int, owner: Owner, slot: EnvSlot[EnvT], call: Callable[[EnvT], Any]) -> None:
+        """Has the environment do `call`; `settle` gives its result to the episode."""
         limit = math.inf if self._timeout_s is None else self._timeout_s
-        self._pending[key] = _Pending(owner, slot.call(call), resume, time.monotonic() + limit)
+        self._pending[key] = _Pending(owner, slot.call(call), time.monotonic() + limit)
 
-    def settle(self, engine_busy: bool, fail: Callable[[Owner, str], None]) -> None:
-        """Resumes episodes whose environment has answered; `fail` hears of those that raised or whose time is up."""
+    def settle(
+        self, engine_busy: bool, resume: Callable[[Owner, Any], None], fail: Callable[[Owner, str], None]
+    ) -> bool:
+        """Tells episodes of their environments; whether there was anything to tell.
+
+        Args:
+            engine_busy: whether an engine has something to do meanwhile.
+            resume: hears of those that have answered.
+            fail: hears of those that raised, or whose time is up.
+        """
         if not self._pending:
-            return
+            return False
         futures = {waiting.future for waiting in self._pending.values()}
         if self._quick:
             before = time.monotonic()
@@ -71,19 +73,16 @@ class PendingEnvCalls(Generic[Owner]):
         else:
             # With nothing for the engine to do, the first answer is worth resuming for.
             wait(futures, _QUICK_S, FIRST_COMPLETED)
-        now = time.monotonic()
+        now, told = time.monotonic(), False
         for key, waiting in list(self._pending.items()):
-            if waiting.future.done():
-                del self._pending[key]
-                _resume(waiting, fail)
-            elif now > waiting.deadline:
-                del self._pending[key]
+            if not waiting.future.done() and now <= waiting.deadline:
+                continue
+            told = True
+            del self._pending[key]
+            if not waiting.future.done():
                 fail(waiting.owner, f"the environment took longer than {self._timeout_s:g} s")
-
-
-def _resume(waiting: _Pending[Owner], fail: Callable[[Owner, str], None]) -> None:
-    error = waiting.future.exception()
-    if error is None:
-        waiting.resume(waiting.owner, waiting.future.result())
-    else:
-        fail(waiting.owner, f"{type(error).__name__}: {error}")
+            elif (error := waiting.future.exception()) is not None:
+                fail(waiting.owner, error_text(error))
+            else:
+                resume(waiting.owner, waiting.future.result())
+        return told

@@ -20,7 +20,9 @@ from rllib_ragen.rollout.game_episodes import Episode
 from rllib_ragen.rollout.specs import EpisodeSpec
 
 _MAX_ROUNDS = 6
+"""Rounds in which lost episodes are played again: runners that die in all of them die of the run itself."""
 _POLL_S = 0.5
+"""Time between two looks at who has answered."""
 _TAG = "play"
 logger = logging.getLogger(__name__)
 
@@ -40,7 +42,7 @@ class RunnerFailures:
     """Resident memory of the largest runner."""
 
     def metrics(self) -> dict[str, float]:
-        """As they are logged."""
+        """Returns the same as they are logged."""
         return {
             "num_lost_runners": self.lost_runners,
             "num_hung_runners": self.hung_runners,
@@ -131,7 +133,7 @@ def play_on_runners(
 
 
 def _spread(pending: Sequence[int], runner_ids: Sequence[int]) -> dict[int, list[int]]:
-    """Spec indices by runner. Groups are dealt out card by card: their episodes are of similar length."""
+    """Returns spec indices by runner. Groups are dealt out card by card: their episodes are of similar length."""
     shares = {runner: list(pending[k :: len(runner_ids)]) for k, runner in enumerate(runner_ids)}
     return {runner: share for runner, share in shares.items() if share}
 
@@ -145,7 +147,7 @@ class _Call:
     hang_timeout_s: float
     failures: RunnerFailures = field(default_factory=RunnerFailures)
     open: dict[int, tuple[Heartbeat, float]] = field(default_factory=dict)
-    """Of the runners that have not answered: the last pulse, and since when it has been that."""
+    """Last heartbeat of each runner that has not answered, and since when it has been that."""
 
     def start(self, specs: dict[int, list[EpisodeSpec]], greedy: bool, count: bool) -> None:
         """Sends each runner its share."""
@@ -159,7 +161,7 @@ class _Call:
         )
 
     def results(self, deadline: float) -> dict[int, Played]:
-        """By runner; those that died, hang or are late are missing."""
+        """Collects results by runner; those that died, hang or are late are missing."""
         manager = actor_manager(self.runners)
         results: dict[int, Played] = {}
         with waiting(self._what, lambda: (dict(self.open), len(results)), may_hang=False):

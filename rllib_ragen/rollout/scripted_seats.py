@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 from ragen_envs.games.env import GameStep, TextGameEnv
+from ragen_envs.games.game import TextGame
 from ragen_envs.games.players import PLAYERS, Player, choose
 from ragen_envs.reply import format_reply
-from ragen_envs.seeds import Stream, generator
+from ragen_envs.seeds import Stream, generator, seed_of
 
 SCRIPT = "script:"
 """`script:uniform` in place of a policy's id: the seat is played by ragen_envs.games.players.PLAYERS["uniform"]."""
@@ -18,7 +21,9 @@ _Dicts = tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any], d
 
 
 def script_of(policy_id: str) -> str | None:
-    """The scripted player that a policy id names; None if it names a policy. Raises ValueError for an unknown one."""
+    """Returns the scripted player that a policy id names; None if it names a policy. Raises ValueError for an unknown
+    one.
+    """
     if not policy_id.startswith(SCRIPT):
         return None
     name = policy_id.removeprefix(SCRIPT)
@@ -27,11 +32,32 @@ def script_of(policy_id: str) -> str | None:
     return name
 
 
+@dataclass
+class _Script:
+    """A scripted player at a seat of one game."""
+
+    player: Player
+    rng: np.random.Generator | None
+    """What it draws from; None: its replies have seeds of their own."""
+    seed: Sequence[int] = ()
+    """Which these are derived from."""
+    turn: int = 0
+
+    def action(self, game: TextGame, seat: str) -> str:
+        """Says what it plays now."""
+        rng = self.rng or np.random.default_rng(seed_of(Stream.TURN_SAMPLING, *self.seed, self.turn))
+        self.turn += 1
+        return choose(self.player(game, seat), rng)
+
+
 class GameMultiAgentEnv(MultiAgentEnv):
     """RLlib's view of a TextGameEnv: dictionaries by seat, prompts of exactly the seats that are to reply.
 
     `reset` understands the options of TextGameEnv, and `scripts`: {seat: name of a scripted player}. Those seats are
-    played here, by the text interface that everybody has, and are never seen outside; they earn no reward there.
+    played here, by the text interface that everybody has, and are never seen outside; they earn no reward there. With
+    `script_seed` each of their replies has a seed of its own, derived from it; else what they draw follows from the
+    outcome_seed. Where scripts play the game to its end before anybody else is to reply, `reset` prompts nobody, and
+    `step({})` tells the end.
     """
 
     def __init__(self, game_env: TextGameEnv) -> None:
@@ -41,7 +67,8 @@ class GameMultiAgentEnv(MultiAgentEnv):
         self.agents = list(self.possible_agents)
         self.observation_spaces = {seat: game_env.observation_space(seat) for seat in self.possible_agents}
         self.action_spaces = {seat: game_env.action_space(seat) for seat in self.possible_agents}
-        self._scripts: dict[str, tuple[Player, np.random.Generator]] = {}
+        self._scripts: dict[str, _Script] = {}
+        self._at_reset: _Dicts = ({}, {}, {}, {}, {})
 
     @property
     def system_prompt(self) -> str:
@@ -67,23 +94,36 @@ class GameMultiAgentEnv(MultiAgentEnv):
             if seat not in self.possible_agents:
                 raise ValueError(f"there is no seat {seat!r}; allowed: {', '.join(self.possible_agents)}")
             script_of(SCRIPT + name)
+        self._scripts = {}
+        own_seed: int | None = rest.pop("script_seed", None)
         luck = int(rest.get("outcome_seed", seed or 0))
-        self._scripts = {
-            # A stream for each seat: what one script draws must not depend on the others.
-            seat: (PLAYERS[name], generator(Stream.SCRIPTED_SEAT, luck, self.possible_agents.index(seat)))
-            for seat, name in scripts.items()
-        }
+        for seat, name in scripts.items():
+            index, player = self.possible_agents.index(seat), PLAYERS[name]
+            if own_seed is None:
+                # A stream for each seat: what one script draws must not depend on the others.
+                self._scripts[seat] = _Script(player, generator(Stream.SCRIPTED_SEAT, luck, index))
+            else:
+                self._scripts[seat] = _Script(player, None, (own_seed, index))
         prompts, infos = self.game_env.reset(seed=seed, options=rest)
-        step = GameStep(prompts, {}, {}, {}, infos)
-        observations, _, _, _, infos = self._played_on(step)
-        return observations, infos
+        self.begin()
+        self._at_reset = self._played_on(GameStep(prompts, {}, {}, {}, infos))
+        return self._at_reset[0], self._at_reset[4]
 
     def step(self, action_dict: dict[str, str]) -> _Dicts:
-        """As MultiAgentEnv's; raises ValueError for a reply of a seat that is not to act."""
-        return self._played_on(self.game_env.step(action_dict))
+        """Returns the same as MultiAgentEnv's; raises ValueError for a reply of a seat that is not to act."""
+        if not action_dict and not self.game_env.agents:
+            return self._at_reset
+        return self._played_on(self.move(action_dict))
+
+    def begin(self) -> None:
+        """Hears that a game has begun; for those who keep a record."""
+
+    def move(self, replies: Mapping[str, str]) -> GameStep:
+        """Gives replies to the game; every one, scripted or not, comes through here."""
+        return self.game_env.step(replies)
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Does nothing."""
         self.game_env.close()
 
     def _played_on(self, step: GameStep) -> _Dicts:
@@ -92,7 +132,7 @@ class GameMultiAgentEnv(MultiAgentEnv):
         terminated, truncated, infos = dict(step.terminated), dict(step.truncated), dict(step.infos)
         env = self.game_env
         while env.to_act and all(seat in self._scripts for seat in env.to_act):
-            step = env.step({seat: self._reply(seat) for seat in env.to_act})
+            step = self.move({seat: self._reply(seat) for seat in env.to_act})
             prompts |= step.observations
             for seat, reward in step.rewards.items():
                 rewards[seat] = rewards.get(seat, 0.0) + reward
@@ -102,7 +142,7 @@ class GameMultiAgentEnv(MultiAgentEnv):
         at_once = {seat: self._reply(seat) for seat in env.to_act if seat in self._scripts}
         if at_once:
             # Held back, unseen, until the others have moved: nobody is told or paid anything yet.
-            env.step(at_once)
+            self.move(at_once)
         self.agents = [seat for seat in env.agents if seat not in self._scripts]
         over = {"__all__": not env.agents}
         told = {
@@ -122,6 +162,5 @@ class GameMultiAgentEnv(MultiAgentEnv):
         return {seat: value for seat, value in by_seat.items() if seat not in self._scripts}
 
     def _reply(self, seat: str) -> str:
-        player, rng = self._scripts[seat]
         thought = "script" if self.game_env.limits.think else None
-        return format_reply([choose(player(self.game_env.game, seat), rng)], thought)
+        return format_reply([self._scripts[seat].action(self.game_env.game, seat)], thought)

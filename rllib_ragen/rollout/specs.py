@@ -24,7 +24,7 @@ class EpisodeSpec:
 
 
 def training_specs(run_seed: int, first_group: int, num_groups: int, group_size: int) -> list[EpisodeSpec]:
-    """`num_groups` groups of `group_size` episodes each.
+    """Returns `num_groups` groups of `group_size` episodes each.
 
     Members of a group share the instance (env_seed), and neither the luck inside it nor the sampler's.
 
@@ -53,7 +53,7 @@ def training_specs(run_seed: int, first_group: int, num_groups: int, group_size:
 
 
 def evaluation_specs(split: str, numbers: Sequence[int]) -> list[EpisodeSpec]:
-    """One episode on each of the instances of `split` with these numbers, the same for every run and run seed.
+    """Returns one episode on each of the instances of `split` with these numbers, the same for every run and run seed.
 
     Which numbers name different instances, `distinct_numbers` tells.
     """

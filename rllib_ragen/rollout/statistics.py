@@ -11,7 +11,7 @@ from rllib_ragen.types import Trajectory
 
 
 def rollout_statistics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Means over trajectories that have not failed (NaN if there is none); num_failed counts the others.
+    """Returns means over trajectories that have not failed (NaN if there is none); num_failed counts the others.
 
     success, return_mean, turns_mean and context_tokens_mean are per trajectory; valid_ratio, actions_mean and
     reply_tokens_mean per turn; finished_ratio: episodes that ended by the task and not by a cap;
@@ -34,7 +34,8 @@ def rollout_statistics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def evaluation_statistics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """rollout_statistics of an evaluation: `success` is the mean over distinct instances, each with its own mean.
+    """Returns rollout_statistics of an evaluation: `success` is the mean over distinct instances, each with its own
+    mean.
 
     Beside it distinct_instances, and success_error, its standard error over them (NaN for fewer than two).
     """
@@ -47,7 +48,7 @@ def evaluation_statistics(trajectories: Sequence[Trajectory]) -> dict[str, float
 
 
 def success_by_instance(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Mean success of each instance, by a digest of its key; failed trajectories do not count."""
+    """Returns mean success of each instance, by a digest of its key; failed trajectories do not count."""
     found: dict[str, list[bool]] = {}
     for trajectory in trajectories:
         if not trajectory.stop_reason.failed:
@@ -56,7 +57,8 @@ def success_by_instance(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def clustered_error(means: Sequence[float]) -> float:
-    """Standard error of the mean of one number an instance; NaN for fewer than two: one instance tells no spread.
+    """Returns standard error of the mean of one number an instance; NaN for fewer than two: one instance tells no
+    spread.
 
     Episodes on one instance share its difficulty: they are no independent draws of what the split holds.
     """
@@ -64,12 +66,14 @@ def clustered_error(means: Sequence[float]) -> float:
 
 
 def _digest(key: str) -> str:
-    """48 bits: among the thousands of instances of a split two with the same are a matter of one in millions."""
+    """Returns 48 bits: among the thousands of instances of a split two with the same are a matter of one in
+    millions.
+    """
     return hashlib.sha256(key.encode()).hexdigest()[:12]
 
 
 def policy_lag(trajectories: Sequence[Trajectory], version: int) -> float:
-    """Updates between the weights that sampled and `version`, mean over turns: 0 means on-policy."""
+    """Returns updates between the weights that sampled and `version`, mean over turns: 0 means on-policy."""
     return _mean([version - turn.policy_version for trajectory in trajectories for turn in trajectory.turns])
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ragen_envs.tree import Tree
 from rllib_ragen.types import StopReason, Trajectory, Turn
 
 _PLAIN = ("group_id", "env_seed", "outcome_seed", "success", "module_id", "agent_id", "error", "outcome")
@@ -14,8 +15,8 @@ _ADDED = {"instance_key": ""}
 _TURN_PLAIN = ("prompt", "state", "reply", "reward", "valid", "num_actions", "policy_version", "cached_tokens")
 
 
-def to_json(trajectory: Trajectory) -> dict[str, Any]:
-    """Plain Python values; float32 log-probs survive the way there and back bit for bit."""
+def to_json(trajectory: Trajectory) -> Tree:
+    """Returns plain Python values; float32 log-probs survive the way there and back bit for bit."""
     return {
         **{name: _plain(getattr(trajectory, name)) for name in (*_PLAIN, *_ADDED)},
         "stop_reason": trajectory.stop_reason.value,
@@ -32,8 +33,8 @@ def to_json(trajectory: Trajectory) -> dict[str, Any]:
     }
 
 
-def from_json(record: dict[str, Any]) -> Trajectory:
-    """The trajectory that `to_json` wrote. Raises KeyError or ValueError if `record` is no such thing."""
+def from_json(record: Tree) -> Trajectory:
+    """Returns the trajectory that `to_json` wrote. Raises KeyError or ValueError if `record` is no such thing."""
     turns = [
         Turn(
             prompt_ids=np.array(turn["prompt_ids"], np.int32),
@@ -47,5 +48,5 @@ def from_json(record: dict[str, Any]) -> Trajectory:
     return Trajectory(turns=turns, stop_reason=StopReason(record["stop_reason"]), **plain)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     return value.item() if isinstance(value, np.generic) else value

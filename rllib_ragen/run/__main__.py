@@ -7,7 +7,6 @@ Ray and torch are imported only after the checks, so that bad input is answered 
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 import traceback
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten, merge, parse_config, preset, read_yaml, save_config
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name, task_word
+from rllib_ragen.faults.ending import leave
 from rllib_ragen.faults.exit_codes import ExitCode, exit_code_of, sentence_of
 from rllib_ragen.faults.interrupt import Interrupt
 from rllib_ragen.faults.watchdog import Watchdog
@@ -33,6 +33,7 @@ from rllib_ragen.run.preflight import preflight
 from rllib_ragen.run.start_ray import start_ray
 from rllib_ragen.starpo.checkpoint.manifest import config_differences, read_manifest
 from rllib_ragen.starpo.checks.build_config import build_config
+from rllib_ragen.starpo.users_names import known_here_alone
 
 if TYPE_CHECKING:
     from rllib_ragen.run.loop import Training
@@ -52,13 +53,13 @@ class Job:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code (docs/faults.md)."""
+    """Returns the command; its exit code (docs/faults.md)."""
     options = parse(arguments)
     return run_command(lambda: run(plan(options)), keys=options.keys)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Returns the command line."""
     parser = make_parser(
         "run",
         "Trains an LLM agent by reinforcement on a text environment. "
@@ -101,7 +102,7 @@ def plan(options: argparse.Namespace) -> Job:
 
 
 def new_job(*layers: Mapping[str, Any]) -> Job:
-    """A run from the beginning, whose config is `layers`, of which later ones win; makes the run's folder.
+    """Returns a run from the beginning, whose config is `layers`, of which later ones win; makes the run's folder.
 
     Raises:
         ConfigError: whatever is wrong, in one sentence.
@@ -114,7 +115,7 @@ def new_job(*layers: Mapping[str, Any]) -> Job:
 
 
 def plan_resume(folder: RunFolder, given: dict[str, object]) -> Job:
-    """The saved run, with at most another end.
+    """Returns the saved run, with at most another end.
 
     Raises:
         ConfigError: `given` contradicts the saved config, there is no checkpoint, or nothing is left to do.
@@ -130,7 +131,8 @@ def plan_resume(folder: RunFolder, given: dict[str, object]) -> Job:
             )
     start = folder.newest_checkpoint()
     check_checkpoint(folder, start, config)
-    if start.iteration >= config.iterations:
+    # A run that was stopped after its last iteration has yet to be tested and exported.
+    if start.iteration >= config.iterations and folder.is_finished(start.iteration):
         raise ConfigError(
             f"iterations: all {config.iterations} of {folder.path} are done; to go on give --iterations"
             f" above {start.iteration}"
@@ -142,7 +144,7 @@ def plan_resume(folder: RunFolder, given: dict[str, object]) -> Job:
 
 
 def check_checkpoint(folder: RunFolder, start: SavedState, config: RunConfig) -> None:
-    """Whether `config` can go on from `start`, as far as that is cheap to tell.
+    """Checks that `config` can go on from `start`, as far as that is cheap to tell.
 
     Raises:
         ConfigError: the checkpoint is torn, or of another config.
@@ -207,6 +209,8 @@ def _run(job: Job, display: Display, interrupt: Interrupt) -> int:
     display.say(f"run folder  {job.folder.path}")
     display.say(f"model       {config.model.path}")
     display.say(f"sampling    {job.engine.why}")
+    if names := known_here_alone(config):
+        display.say(f"note        {', '.join(names)}: registered by this program, not known to --resume and evaluate")
     if game_name(config.env.name) is not None:
         display.say(f"policy      {ensure_run_model(config, display.say)}")
     baselines = find_baselines(config)
@@ -214,9 +218,9 @@ def _run(job: Job, display: Display, interrupt: Interrupt) -> int:
 
     start_ray(config)
     interrupt.install()
-    from rllib_ragen.run.loop import run_training
+    from rllib_ragen.run.loop import Surroundings, run_training
 
-    training, reason = run_training(config, job.folder, job.start, display, interrupt, baselines)
+    training, reason = run_training(Surroundings(config, job.folder, display, interrupt, baselines), job.start)
     display.close()
     if interrupt.requested:
         display.say(f"Stopped at iteration {training.iteration}, and saved. {how_to_go_on(job.folder)}")
@@ -229,7 +233,7 @@ def _run(job: Job, display: Display, interrupt: Interrupt) -> int:
 
 
 def tell_results(job: Job, training: Training, reason: str, display: Display, table: str) -> None:
-    """The end of the story: why it ended, what was reached, where everything lies."""
+    """Tells the end of the story: why it ended, what was reached, where everything lies."""
     path = job.folder.path
     display.say(f"Stopped after iteration {training.iteration}, because {reason}.\n\n{table}\n")
     display.say(f"config, logs   {path / CONFIG_FILE}, progress.csv, progress.jsonl, trajectories.jsonl")
@@ -238,23 +242,37 @@ def tell_results(job: Job, training: Training, reason: str, display: Display, ta
         display.say(f"adapter        {job.folder.export_adapter}  (a peft folder)")
     display.say(f"checkpoint     {job.folder.newest_checkpoint().path}")
     if best := job.folder.best_checkpoint():
-        display.say(f"best           {best.path}  (on validation)")
+        display.say(f"best           {best.path}  (on validation; evaluate, below, tells how good it is on others)")
     display.say(f"curves         tensorboard --logdir {path / 'tensorboard'}")
     display.say(f"report         python -m rllib_ragen.report {path}")
+    if known_here_alone(job.config):
+        return
     display.say(f"evaluate       python -m rllib_ragen.evaluate {path} --split test")
-    if training.iteration >= job.config.iterations:
-        more = f" --iterations {2 * job.config.iterations}"
-    else:
-        more = "" if job.config.time_limit_s is None else f" --time-limit {2 * job.config.time_limit_s:g}"
+    more = "".join(f" {option}" for option in longer(job.config, training.iteration, reason))
     display.say(f"train longer   python -m rllib_ragen.run --resume {path}{more}")
 
 
+def longer(config: RunConfig, iteration: int, reason: str) -> list[str]:
+    """Options with which a resumed run does not stop at once where this one has, for `reason`: limits twice as far."""
+    limits = {
+        "time limit": (config.time_limit_s, "--time-limit {:g}"),
+        "sampled tokens": (config.token_limit, "--set token_limit={:d}"),
+    }
+    done = iteration >= config.iterations
+    found = [f"--iterations {2 * config.iterations}"] if done else []
+    return found + [
+        option.format(2 * limit)
+        for word, (limit, option) in limits.items()
+        if limit is not None and (done or word in reason)
+    ]
+
+
 def how_to_go_on(folder: RunFolder) -> str:
-    """The resume command, or that there is nothing to resume."""
+    """Returns the resume command, or that there is nothing to resume."""
     if not folder.checkpoints():
-        return f"There is no checkpoint in {folder.path} yet: start again."
+        return f"There is no checkpoint in {folder.path} yet: start again, under another --name."
     return f"To go on: python -m rllib_ragen.run --resume {folder.path}"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main)

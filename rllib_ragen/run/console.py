@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Metrics = Mapping[str, Any]
 _BARS = "▁▂▃▄▅▆▇█"
 _TREND_LENGTH = 40
+"""Iterations of the little curve: as many as fit beside the numbers."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,12 @@ class ConsoleState:
 
 
 def percent(value: float) -> str:
-    """0.414 → `41.4 %`."""
+    """Returns 0.414 → `41.4 %`."""
     return f"{100 * value:.1f} %"
 
 
 def duration(seconds: float) -> str:
-    """432 → `7:12`, 4032 → `1:07:12`."""
+    """Returns 432 → `7:12`, 4032 → `1:07:12`."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
@@ -56,7 +57,7 @@ _FIELDS: tuple[tuple[str, Callable[[Metrics], str]], ...] = (
 
 
 def shown(metrics: Metrics) -> list[tuple[str, str]]:
-    """(label, value) of the metrics that are there; `failed` only if some are."""
+    """Returns (label, value) of the metrics that are there; `failed` only if some are."""
     return [
         (label_of(name), text(metrics))
         for name, text in _FIELDS
@@ -71,11 +72,11 @@ class Display:
         self._out = out
 
     def say(self, text: str) -> None:
-        """Something that stays to be read."""
+        """Says something that stays to be read."""
         print(safe(text), file=self._out, flush=True)
 
     def iteration(self, progress: ConsoleState) -> None:
-        """Where the run is."""
+        """Shows where the run is."""
         width = len(str(progress.iterations))
         values = "  ".join(f"{label} {value}" for label, value in shown(progress.metrics))
         self.say(
@@ -83,7 +84,7 @@ class Display:
         )
 
     def close(self) -> None:
-        """The run is over, one way or the other."""
+        """Ends the display: the run is over, one way or the other."""
 
 
 class LiveDisplay(Display):
@@ -131,11 +132,11 @@ class LiveDisplay(Display):
 
 
 def sparkline(values: list[float]) -> str:
-    """One bar per value in [0, 1]."""
+    """Returns one bar per value in [0, 1]."""
     return "".join(_BARS[min(int(value * len(_BARS)), len(_BARS) - 1)] for value in values)
 
 
 def make_display(title: str, out: TextIO | None = None) -> Display:
-    """A live one if `out` (default: standard output) is a terminal."""
+    """Returns a live one if `out` (default: standard output) is a terminal."""
     out = out or sys.stdout
     return LiveDisplay(out, title) if out.isatty() else Display(out)

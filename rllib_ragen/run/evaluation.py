@@ -27,7 +27,7 @@ class Evaluation:
     split: str
     greedy: bool
     temperature: float
-    """Of what is sampled where it is not greedy."""
+    """Sampling temperature where it is not greedy."""
     success: float
     """Mean over distinct instances; NaN if every episode failed."""
     num_episodes: int
@@ -37,13 +37,13 @@ class Evaluation:
     reply_tokens: float = math.nan
     """Mean over their turns."""
     outcomes: Mapping[str, float] = field(default_factory=dict)
-    """Of a game: `win_rate_<seat>_vs_<opponent>` and the like."""
+    """Outcomes of a game: `win_rate_<seat>_vs_<opponent>` and the like."""
     instances: Mapping[str, float] = field(default_factory=dict)
     """Mean success of each distinct instance, by a digest of its key; empty in rows of earlier versions."""
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any], temperature: float) -> Evaluation:
-        """From an evaluation row of progress.jsonl, and the run's `rollout.temperature`."""
+        """Reads an evaluation row of progress.jsonl, with the run's `rollout.temperature`."""
         success, episode_return, reply_tokens = (
             math.nan if row.get(name) is None else row[name] for name in ("success", "return_mean", "reply_tokens_mean")
         )
@@ -82,7 +82,7 @@ class Evaluation:
         return distinct if len(self.instances) == self.num_episodes else f"{distinct}, {episodes}"
 
     def change_to(self, later: Evaluation) -> tuple[float, float]:
-        """(change of success, its standard error) on the instances that both played, compared one by one.
+        """Returns (change of success, its standard error) on the instances that both played, compared one by one.
 
         Easy instances are easy before and after: the error of the change is smaller than that of either rate.
         Without instances in common: the difference of the rates, and NaN.
@@ -98,7 +98,7 @@ class Evaluation:
 
 
 def find_baselines(config: RunConfig) -> Scale | None:
-    """Floor, blind and ceiling of the run's task; None for one that does not tell them, as users' own."""
+    """Returns floor, blind and ceiling of the run's task; None for one that does not tell them, as users' own."""
     if ENVIRONMENTS.is_users(config.env.name):
         return None
     game = game_name(config.env.name)
@@ -111,7 +111,7 @@ def find_baselines(config: RunConfig) -> Scale | None:
 
 
 def marks(scale: Scale | None) -> dict[str, float]:
-    """Name → success rate in [0, 1], from the floor to the ceiling; empty without a scale."""
+    """Returns name → success rate in [0, 1], from the floor to the ceiling; empty without a scale."""
     if scale is None:
         return {}
     if isinstance(scale, Baselines):
@@ -121,7 +121,7 @@ def marks(scale: Scale | None) -> dict[str, float]:
 
 
 def scale_line(scale: Scale | None) -> str:
-    """`random 6.6 %, best blind plan 9.4 %, best possible 97.3 %`."""
+    """Returns `random 6.6 %, best blind plan 9.4 %, best possible 97.3 %`."""
     if scale is None:
         return "baselines unknown: this task comes without them"
     line = ", ".join(f"{name} {percent(rate)}" for name, rate in marks(scale).items())
@@ -131,7 +131,7 @@ def scale_line(scale: Scale | None) -> str:
 
 
 def validation_line(found: Iterable[Evaluation], baselines: Scale | None) -> str:
-    """One line for the evaluations of one iteration on one split."""
+    """Returns one line for the evaluations of one iteration on one split."""
     evaluations = list(found)
     first = evaluations[0]
     values = ", ".join(f"{e.way} {e}" for e in evaluations)
@@ -140,7 +140,9 @@ def validation_line(found: Iterable[Evaluation], baselines: Scale | None) -> str
 
 
 def outcome_lines(evaluation: Evaluation) -> list[str]:
-    """`  T = 1, player_0 vs uniform: 61 % won, 13 % drawn, 27 % lost`, for every seat and opponent of a game."""
+    """Returns `  T = 1, player_0 vs uniform: 61 % won, 13 % drawn, 27 % lost`, for every seat and opponent of a
+    game.
+    """
     found = evaluation.outcomes
     lines = []
     for name in found:
@@ -154,7 +156,7 @@ def outcome_lines(evaluation: Evaluation) -> list[str]:
 
 
 def best_on_validation(evaluations: Iterable[Evaluation]) -> tuple[int, float] | None:
-    """(iteration, mean success of sampled and greedy) of the best validation, None if there was none.
+    """Returns (iteration, mean success of sampled and greedy) of the best validation, None if there was none.
 
     It is the highest of several figures, each with its error: what it says of itself is too much. Of equal ones that
     with the better mean return, then the earliest.
@@ -175,7 +177,9 @@ def best_on_validation(evaluations: Iterable[Evaluation]) -> tuple[int, float] |
 
 
 def way(greedy: bool, *temperatures: float) -> str:
-    """How replies were chosen: `greedy`, `T = 0.7`, or, of runs at several temperatures, `sampled, T of the run`."""
+    """Says how replies were chosen: `greedy`, `T = 0.7`, or, of runs at several temperatures, `sampled, T of the
+    run`.
+    """
     if greedy:
         return "greedy"
     first, *others = dict.fromkeys(temperatures)
@@ -183,12 +187,12 @@ def way(greedy: bool, *temperatures: float) -> str:
 
 
 def plus_minus(error: float) -> str:
-    """A standard error behind a figure in percent: `± 2.9 %`, or `% (± n/a)` where none can be told."""
+    """Returns a standard error behind a figure in percent: `± 2.9 %`, or `% (± n/a)` where none can be told."""
     return f"± {100 * error:.1f} %" if math.isfinite(error) else "% (± n/a)"
 
 
 def results_table(evaluations: Sequence[Evaluation], baselines: Scale | None) -> str:
-    """Before and after, per split and way of decoding; the earliest and the latest of each are taken.
+    """Shows before and after, per split and way of decoding: the earliest and the latest of each.
 
     Errors are standard errors over distinct instances; that of the change compares each instance with itself.
     """

@@ -42,7 +42,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, config: RunConfig, name: str) -> RunFolder:
-        """A new folder `name` with the resolved config and the versions of what runs.
+        """Returns a new folder `name` with the resolved config and the versions of what runs.
 
         Raises:
             ConfigError: there is one of that name already.
@@ -51,14 +51,16 @@ class RunFolder:
         try:
             path.mkdir(parents=True)
         except FileExistsError:
-            raise ConfigError(f"name: {path} exists already; give another --name, or --resume {path}") from None
+            resumable = is_run_folder(path) and cls(path).checkpoints()
+            way_out = f"--resume {path}" if resumable else "delete it: it holds no checkpoint"
+            raise ConfigError(f"name: {path} exists already; give another --name, or {way_out}") from None
         save_config(config, path / CONFIG_FILE)
         (path / VERSIONS_FILE).write_text(json.dumps(installed_versions(), indent=2) + "\n")
         return cls(path)
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """The folder of an earlier run.
+        """Returns the folder of an earlier run.
 
         Raises:
             ConfigError: `path` is no run folder.
@@ -78,11 +80,12 @@ class RunFolder:
         return self.path / "model_adapter"
 
     def config(self) -> RunConfig:
-        """The config that was saved, checked. Raises ConfigError if this version cannot run it."""
+        """Returns the config that was saved, checked. Raises ConfigError if this version cannot run it."""
         return build_config(read_yaml(self.path / CONFIG_FILE))
 
     def config_as_read(self) -> RunConfig:
-        """The config that was saved, for who only shows it: what it names need not be there, and is not imported.
+        """Returns the config that was saved, for who only shows it: what it names need not be there, and is not
+        imported.
 
         Raises:
             ConfigError: this version does not know a key or its value.
@@ -90,25 +93,31 @@ class RunFolder:
         return parse_config(read_yaml(self.path / CONFIG_FILE))
 
     def stop_reason(self) -> str | None:
-        """Why the run stopped, in words; None if it has not, or was killed."""
+        """Says why the run stopped, in words; None if it has not, or was killed."""
         path = self.path / _END
         return str(json.loads(path.read_text(encoding="utf-8"))["stop_reason"]) if path.is_file() else None
 
-    def save_stop_reason(self, iteration: int, reason: str) -> None:
-        """Notes that the run has come to an end."""
-        end = {"iteration": iteration, "stop_reason": reason}
+    def is_finished(self, iteration: int) -> bool:
+        """Says whether the policy after `iteration` has been tested and exported, as far as the run has noted it."""
+        path = self.path / _END
+        end = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        return bool(end.get("finished")) and bool(end["iteration"] == iteration)
+
+    def save_stop_reason(self, iteration: int, reason: str, *, finished: bool) -> None:
+        """Notes that the run has come to an end; `finished`: tested and exported, too."""
+        end = {"iteration": iteration, "stop_reason": reason, "finished": finished}
         (self.path / _END).write_text(json.dumps(end, indent=2) + "\n", encoding="utf-8")
 
     def forget_stop_reason(self) -> None:
-        """The run goes on."""
+        """Notes that the run goes on."""
         (self.path / _END).unlink(missing_ok=True)
 
     def checkpoints(self) -> list[SavedState]:
-        """All complete checkpoints, oldest first."""
+        """Returns all complete checkpoints, oldest first."""
         return _states(self.path / CHECKPOINTS)
 
     def best_checkpoint(self) -> SavedState | None:
-        """The one that was best on validation; None without validation."""
+        """Returns the one that was best on validation; None without validation."""
         found = _states(self.path / _BEST)
         return found[-1] if found else None
 
@@ -120,7 +129,8 @@ class RunFolder:
         return found[-1]
 
     def newest_policy(self) -> SavedPolicy:
-        """What the run has learnt so far: the model that it exported at its end, else its newest checkpoint's policy.
+        """Says what the run has learnt so far: the model that it exported at its end, else its newest checkpoint's
+        policy.
 
         Raises:
             ConfigError: neither is there, or of adapters the model that they belong to is gone.
@@ -144,7 +154,8 @@ class RunFolder:
         return final
 
     def save_best(self, iteration: int, save: Callable[[Path], object]) -> Path:
-        """Likewise, of the best validation so far. The one before is kept until a checkpoint says that this one stays:
+        """Saves likewise the best validation so far. The one before is kept until a checkpoint says that this one
+        stays:
 
         a run that is killed in between is played again from before this iteration.
         """
@@ -160,7 +171,7 @@ class RunFolder:
 
 
 def is_run_folder(path: Path) -> bool:
-    """Whether a run began here."""
+    """Says whether a run began here."""
     return (path / CONFIG_FILE).is_file()
 
 

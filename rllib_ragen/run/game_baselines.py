@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ragen_envs.games.baselines import BEST, settings_key, shipped_matches
 from ragen_envs.games.registry import make_game
@@ -16,17 +15,17 @@ class GameScale:
     """Success, mean over the seats, in [0, 1]: against the random player, or in a cooperative game with one's like."""
 
     random: float
-    """Of the random player itself."""
+    """Figure of the random player itself."""
     best: float | None
-    """Of the best possible player; None where it is not known."""
+    """Figure of the best possible player; None where it is not known."""
     scripted: tuple[str, float] | None
     """The best simple scripted player, and its success."""
     together: bool = False
     """A cooperative game."""
 
 
-def game_scale(game: str, settings: Mapping[str, Any]) -> GameScale | None:
-    """The scale of a game, if it ships for these settings."""
+def game_scale(game: str, settings: Mapping[str, object]) -> GameScale | None:
+    """Returns the scale of a game, if it ships for these settings."""
     matches = shipped_matches().get(settings_key(game, dict(settings)))
     if matches is None:
         return None

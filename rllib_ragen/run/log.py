@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ragen_envs.tree import Tree
 from rllib_ragen.diagnostics.metrics import heading_of
 from rllib_ragen.run.trajectory_sample import sample_records
 from rllib_ragen.types import FloatArray, Trajectory
 
-Row = dict[str, Any]
+Row = Tree
 
 
 class RunLog:
@@ -38,7 +39,7 @@ class RunLog:
         self._tensorboard = TensorBoardLog(folder / "tensorboard", purge_step=start + 1 if self.rows() else None)
 
     def rows(self) -> list[Row]:
-        """All rows so far."""
+        """Returns all rows so far."""
         if not self._progress.exists():
             return []
         return [json.loads(line) for line in self._progress.open(encoding="utf-8")]
@@ -47,11 +48,13 @@ class RunLog:
         self,
         iteration: int,
         time_s: float,
-        metrics: Mapping[str, Any],
+        metrics: Mapping[str, object],
         sampled: Sequence[Trajectory],
         advantages: Sequence[FloatArray | None],
     ) -> Row:
-        """One iteration: its metrics, and a few of its trajectories with their advantages; the row that was written."""
+        """Returns one iteration: its metrics, and a few of its trajectories with their advantages; the row that was
+        written.
+        """
         row = {"iteration": iteration, "time_s": round(time_s, 3), **metrics}
         _append(self._progress, [row])
         self._append_csv(row)
@@ -67,13 +70,13 @@ class RunLog:
         return row
 
     def alarm(self, alarm: Row) -> None:
-        """An alarm that went off; a row of alarms.jsonl."""
+        """Logs an alarm that went off; a row of alarms.jsonl."""
         _append(self._alarms, [alarm])
 
     def evaluation(
-        self, iteration: int, split: str, greedy: bool, result: Mapping[str, Any], instances: Mapping[str, float]
+        self, iteration: int, split: str, greedy: bool, result: Mapping[str, object], instances: Mapping[str, float]
     ) -> Row:
-        """One evaluation, with the success on each of its instances; the row that was written."""
+        """Returns one evaluation, with the success on each of its instances; the row that was written."""
         row = {"iteration": iteration, "split": split, "greedy": greedy, **result, "instances": dict(instances)}
         _append(self._progress, [row])
         way = "greedy" if greedy else "sampled"
@@ -85,7 +88,7 @@ class RunLog:
         self._tensorboard.close()
 
     def _append_csv(self, row: Row) -> None:
-        """A metric that was not there before widens the table, which is then written anew."""
+        """Widens the table where a metric was not there before; it is then written anew."""
         if not set(row) <= set(self._columns):
             self._write_csv([earlier for earlier in self.rows() if "split" not in earlier])
             return
@@ -101,7 +104,7 @@ class RunLog:
 
 
 def measured(metrics: Mapping[str, Any]) -> Row:
-    """Plain numbers, with None where there was nothing to measure: JSON has no NaN."""
+    """Returns plain numbers, with None where there was nothing to measure: JSON has no NaN."""
     numbers = {name: float(value) for name, value in metrics.items()}
     return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
 

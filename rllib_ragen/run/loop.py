@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,38 +26,42 @@ if TYPE_CHECKING:
 _NOTHING_TO_SAVE = (ExitCode.STORAGE, ExitCode.NOT_FINITE)
 
 OnEvaluation = Callable[[Sequence[Evaluation]], None]
-"""Is told what was found on one split at one iteration."""
+"""Listener to what was found on one split at one iteration."""
 OnSave = Callable[[SavedState], None]
-"""Is told of every checkpoint, when it is complete."""
+"""Listener to every checkpoint, when it is complete."""
 
 
-def run_training(
-    config: RunConfig,
-    folder: RunFolder,
-    start: SavedState | None,
-    display: Display,
-    interrupt: Interrupt,
-    baselines: Scale | None,
-    on_evaluation: OnEvaluation | None = None,
-    on_save: OnSave | None = None,
-) -> tuple[Training, str]:
-    """A whole run: build, test, train with validation and checkpoints, test, export. Ray has been started.
+@dataclass(frozen=True)
+class Surroundings:
+    """What a run is given beside its algorithm."""
+
+    config: RunConfig
+    """Checked settings."""
+    folder: RunFolder
+    """Place for everything that the run leaves."""
+    display: Display
+    """Listener to what happens."""
+    interrupt: Interrupt
+    """Switch that ends the run after its current step, saved but neither tested nor exported."""
+    baselines: Scale | None = None
+    """Floor and ceiling, for the display."""
+    on_evaluation: OnEvaluation | None = None
+    on_save: OnSave | None = None
+
+
+def run_training(around: Surroundings, start: SavedState | None = None) -> tuple[Training, str]:
+    """Makes a whole run: build, test, train with validation and checkpoints, test, export. Ray has been started.
 
     Args:
-        config: checked.
-        folder: where everything goes.
+        around: what the run works with.
         start: the checkpoint to go on from; None: from the beginning.
-        display: is told what happens.
-        interrupt: ends the run after its current step, saved but neither tested nor exported.
-        baselines: floor and ceiling, for the display.
-        on_evaluation: see OnEvaluation.
-        on_save: see OnSave.
 
     Returns:
         (the training as it ended, why it ended).
     """
     from rllib_ragen.starpo.config import StarPOConfig
 
+    config, folder, display = around.config, around.folder, around.display
     algo = StarPOConfig.from_run_config(config).build_algo()
     first = start.iteration if start else 0
     # A run that was killed before its first checkpoint has logs of what will be done again.
@@ -67,7 +72,7 @@ def run_training(
         if start:
             load(algo, start)
             display.say(f"resumed     at iteration {first}")
-        training = Training(config, algo, folder, log, display, interrupt, baselines, first, on_evaluation, on_save)
+        training = Training(around, algo, log, first)
         try:
             if first == 0:
                 training.evaluate_all()
@@ -76,14 +81,15 @@ def run_training(
         except BaseException as error:
             training.save_what_stands(error)
             raise
-        if not interrupt.requested and training.stop_code is ExitCode.DONE:
+        if not around.interrupt.requested and training.stop_code is ExitCode.DONE:
             training.evaluate_all()
             algo.export_model(folder.export)
             for policy in algo.trained_ids[1:]:
                 algo.export_model(folder.export.with_name(f"{folder.export.name}_{policy}"), policy)
             if config.learner.lora_rank is not None:
                 algo.export_adapter(folder.export_adapter)
-        folder.save_stop_reason(training.iteration, reason)
+        finished = not around.interrupt.requested and training.stop_code is ExitCode.DONE
+        folder.save_stop_reason(training.iteration, reason, finished=finished)
         return training, reason
     finally:
         log.close()
@@ -108,39 +114,27 @@ class Training:
     Evaluations are remembered in the run's log, so a resumed run knows what was reached before and repeats none.
     """
 
-    def __init__(
-        self,
-        config: RunConfig,
-        algo: StarPO,
-        folder: RunFolder,
-        log: RunLog,
-        display: Display,
-        interrupt: Interrupt,
-        baselines: Scale | None,
-        first: int = 0,
-        on_evaluation: OnEvaluation | None = None,
-        on_save: OnSave | None = None,
-    ) -> None:
-        self.config = config
+    def __init__(self, around: Surroundings, algo: StarPO, log: RunLog, first: int = 0) -> None:
+        self.config = around.config
         self.iteration = first
         self._algo = algo
-        self._folder = folder
+        self._folder = around.folder
         self._log = log
-        self._display = display
-        self._interrupt = interrupt
-        self._baselines = baselines
-        self._on_evaluation = on_evaluation
-        self._on_save = on_save
+        self._display = around.display
+        self._interrupt = around.interrupt
+        self._baselines = around.baselines
+        self._on_evaluation = around.on_evaluation
+        self._on_save = around.on_save
         rows = log.rows()
         self.evaluations = [self._evaluation(row) for row in rows if "split" in row]
         self._spent_s = max((row["time_s"] for row in rows if "time_s" in row), default=0.0)
         self._num_tokens = max((row.get("num_reply_tokens_lifetime", 0) for row in rows), default=0)
-        self._saved_at = first if folder.checkpoints() else -1
-        self._alarms = Alarms(config.alarms, rows)
+        self._saved_at = first if around.folder.checkpoints() else -1
+        self._alarms = Alarms(self.config.alarms, rows)
         self._alarm = ""
 
     def evaluate(self, split: str, num_instances: int) -> None:
-        """Sampled and greedy on `split`, unless that was done at this iteration, or a stop is wanted."""
+        """Evaluates sampled and greedy on `split`, unless that was done at this iteration, or a stop is wanted."""
         done = {e.greedy for e in self.evaluations if (e.iteration, e.split) == (self.iteration, split)}
         found = []
         for greedy in sorted({False, True} - done):
@@ -162,13 +156,13 @@ class Training:
         return Evaluation.from_row(row, self.config.rollout.temperature)
 
     def evaluate_all(self) -> None:
-        """Validation and test instances: what stands before and after a run."""
+        """Plays validation and test instances: what stands before and after a run."""
         if self.config.eval.interval:
             self.evaluate("val", self.config.eval.num_instances)
         self.evaluate("test", self.config.eval.num_test_instances)
 
     def validate_if_due(self) -> None:
-        """Validation every `eval.interval` iterations."""
+        """Validates every `eval.interval` iterations."""
         interval = self.config.eval.interval
         if interval and self.iteration % interval == 0:
             self.evaluate("val", self.config.eval.num_instances)
@@ -201,7 +195,7 @@ class Training:
         return reason
 
     def save_what_stands(self, error: BaseException) -> None:
-        """After an error: a checkpoint of the last whole iteration, if that is possible and somebody may want it."""
+        """Saves a checkpoint of the last whole iteration after an error, if that is possible and may be wanted."""
         folder = self._folder.path
         wanted = self._interrupt.given_up or not isinstance(error, KeyboardInterrupt)
         if not wanted or not self._algo.between_updates or exit_code_of(error, folder) in _NOTHING_TO_SAVE:
@@ -218,7 +212,7 @@ class Training:
             return measured(self._algo.train()["starpo"])
 
     def save(self) -> None:
-        """A checkpoint of this iteration, unless there is one."""
+        """Saves a checkpoint of this iteration, unless there is one."""
         if self._saved_at == self.iteration:
             return
         with waiting("a checkpoint"):
@@ -268,7 +262,7 @@ class Training:
         return ""
 
     def _left_s(self, seconds_per_iteration: float) -> float:
-        """Until the first of the limits that are set."""
+        """Estimates the time until the first of the limits that are set."""
         left_s = [(self.config.iterations - self.iteration) * seconds_per_iteration]
         if self.config.time_limit_s is not None:
             left_s.append(self.config.time_limit_s - self._spent_s)

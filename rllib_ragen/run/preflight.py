@@ -47,7 +47,7 @@ def preflight(config: RunConfig, *, writes: bool = True) -> EngineChoice:
 
 
 def check_chat_template(folder: Path) -> None:
-    """The folder's tokenizer can tell a conversation.
+    """Checks that the folder's tokenizer can tell a conversation.
 
     Raises:
         ConfigError: it has no chat template.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.run.folder import RunFolder
 
-Row = dict[str, Any]
+Row = Tree
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class RunResult:
 
 
 def load_run(folder: str | Path) -> RunResult:
-    """What a run left in its folder. Reads only: nothing that the config names is imported.
+    """Says what a run left in its folder. Reads only: nothing that the config names is imported.
 
     Raises:
         ConfigError: no run folder.

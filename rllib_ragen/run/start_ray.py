@@ -14,6 +14,7 @@ from rllib_ragen.models.quiet_libraries import quieten
 from rllib_ragen.run.users_modules import users_modules
 
 _TRIES = 3
+"""Starts of a local Ray: a machine that is busy three times 30 s long is too busy."""
 _TOO_SLOW = "timed out during startup"
 
 
@@ -57,7 +58,7 @@ def start_ray(config: RunConfig) -> None:
 
 
 def start_local(cpus: int) -> None:
-    """A Ray of this run's own, not one that happens to run on this machine.
+    """Starts a Ray of this run's own, not one that happens to run on this machine.
 
     Ray gives its processes a fixed 30 s to come up, which a busy machine may need for other things.
     """
@@ -77,12 +78,12 @@ def start_local(cpus: int) -> None:
 
 
 def cpus_wanted(config: RunConfig) -> int:
-    """One for each actor, and one for the driver."""
+    """Returns one for each actor, and one for the driver."""
     return config.rollout.num_env_runners + config.learner.num_learners + 1
 
 
 def gpus_wanted(config: RunConfig) -> float:
-    """GPUs of all actors; fractions of a GPU add up on one, whole ones do not."""
+    """Returns GPUs of all actors; fractions of a GPU add up on one, whole ones do not."""
     runners = config.rollout.num_env_runners * config.rollout.num_gpus_per_env_runner
     learners = max(1, config.learner.num_learners) * config.learner.num_gpus_per_learner
     total = runners + learners

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rllib_ragen.config.printable import safe
 from rllib_ragen.diagnostics.information import Regime
 from rllib_ragen.diagnostics.information_probe import SAMPLES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Row = Mapping[str, Any]
 _PARTS = ("rollout", "wait", "update", "diagnostics", "sync")
@@ -29,19 +33,19 @@ class TensorBoardLog:
         self._writer = SummaryWriter(str(folder), purge_step=purge_step)
         self._draws = find_spec("matplotlib") is not None
 
-    def curves(self, iteration: int, values: Mapping[str, Any]) -> None:
-        """Those of `values`, by tag, that are numbers."""
+    def curves(self, iteration: int, values: Mapping[str, object]) -> None:
+        """Writes those of `values`, by tag, that are numbers."""
         for tag, value in values.items():
             if isinstance(value, (int, float)):
                 self._writer.add_scalar(tag, value, iteration)
         self._writer.flush()
 
     def sample(self, iteration: int, record: Row) -> None:
-        """One trajectory, as `sample_records` has it."""
+        """Writes one trajectory, as `sample_records` has it."""
         self._writer.add_text("trajectory", as_text(record), iteration)
 
     def figures(self, iteration: int, rows: Sequence[Row]) -> None:
-        """Regimes and times of the training rows so far."""
+        """Draws regimes and times of the training rows so far."""
         if not self._draws:
             return
         for sample in SAMPLES:
@@ -54,15 +58,17 @@ class TensorBoardLog:
 
 
 def as_text(record: Row) -> str:
-    """Markdown in which every line of a model or a task is an indented code block: TensorBoard renders none of it."""
+    """Returns Markdown in which every line of a model or a task is an indented code block: TensorBoard renders none of
+    it.
+    """
     parts = [f"group {record['group_id']}, return {record['return']:g}, {record['stop_reason']}"]
     for number, turn in enumerate(record["turns"], start=1):
         parts += [f"turn {number}, reward {turn['reward']:g}", _code(turn["prompt"]), "reply", _code(turn["reply"])]
     return "\n\n".join(parts)
 
 
-def regime_figure(rows: Sequence[Row], sample: str) -> Any:
-    """The measurements in the plane of entropy and information, later ones darker, coloured by their regime."""
+def regime_figure(rows: Sequence[Row], sample: str) -> Figure:
+    """Returns the measurements in the plane of entropy and information, later ones darker, coloured by their regime."""
     measured = [row for row in rows if row.get(f"{sample}_{_REGIME}") is not None]
     numbers = np.array([[row[f"{sample}_{name}"] for name in (_X, _Y, _REGIME)] for row in measured], np.float64)
     figure, axes = _figure()
@@ -76,8 +82,8 @@ def regime_figure(rows: Sequence[Row], sample: str) -> Any:
     return figure
 
 
-def time_figure(rows: Sequence[Row]) -> Any:
-    """What the time of each iteration went into."""
+def time_figure(rows: Sequence[Row]) -> Figure:
+    """Says what the time of each iteration went into."""
     # Rollouts beside the update take no time of their own; what is left of them is the wait.
     beside = any(row.get("time_wait_s") is not None for row in rows)
     parts = [part for part in _PARTS if part != ("rollout" if beside else "wait")]
@@ -89,7 +95,7 @@ def time_figure(rows: Sequence[Row]) -> Any:
     return figure
 
 
-def _figure() -> tuple[Any, Any]:
+def _figure() -> tuple[Figure, Axes]:
     # Not pyplot: it would keep figures, and ask for a display.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

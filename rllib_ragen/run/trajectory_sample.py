@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from ragen_envs.tree import Tree
 from rllib_ragen.credit.groups import group_members, spread
 from rllib_ragen.rollout.trajectory_json import to_json
 from rllib_ragen.types import FloatArray, Trajectory
 
 MAX_GROUPS, MAX_MEMBERS = 4, 8
+"""Groups and members of an iteration that are kept: enough to read, and some megabytes in a long run."""
 
 
-def sample_records(trajectories: Sequence[Trajectory], advantages: Sequence[FloatArray | None]) -> list[dict[str, Any]]:
-    """JSON records of the group that differs most (up to 8 members) and of the first member of 3 other groups.
+def sample_records(trajectories: Sequence[Trajectory], advantages: Sequence[FloatArray | None]) -> list[Tree]:
+    """Returns JSON records of the group that differs most (up to 8 members) and of the first member of 3 other groups.
 
     Args:
         trajectories: of one iteration.
@@ -37,7 +38,7 @@ def sample_records(trajectories: Sequence[Trajectory], advantages: Sequence[Floa
     ]
 
 
-def _record(trajectory: Trajectory, member: int, advantages: FloatArray | None) -> dict[str, Any]:
+def _record(trajectory: Trajectory, member: int, advantages: FloatArray | None) -> Tree:
     record = {"member": member, **to_json(trajectory)}
     if advantages is not None:
         turn_index = trajectory.turn_index()

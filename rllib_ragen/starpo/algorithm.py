@@ -7,9 +7,8 @@ State-Thinking-Actions-Reward Policy Optimization, RAGEN (Wang et al. 2025, arXi
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -43,13 +42,11 @@ from rllib_ragen.starpo.counters import Batch, Counters
 from rllib_ragen.starpo.export import export_adapter, export_policy, learner_state
 from rllib_ragen.starpo.matchmaking.games import make_matchmaker
 from rllib_ragen.starpo.probing import InformationProbe
-from rllib_ragen.starpo.rllib_base import RLlibBase
+from rllib_ragen.starpo.rllib_base import RLlibBase, refuse_arguments
 from rllib_ragen.starpo.rollouts import Rollouts
 from rllib_ragen.starpo.update import update_policies, why_nothing_to_learn
 from rllib_ragen.types import FloatArray, TokenRow, Trajectory
 
-METRICS = "starpo"
-"""Key of a result dict under which StarPO's metrics are."""
 logger = logging.getLogger(__name__)
 
 
@@ -65,7 +62,7 @@ class StarPO(RLlibBase):
 
     @classmethod
     def get_default_config(cls) -> StarPOConfig:
-        """Sokoban with the embedded model."""
+        """Returns Sokoban with the embedded model."""
         return StarPOConfig()
 
     def setup(self, config: Any) -> None:
@@ -81,9 +78,9 @@ class StarPO(RLlibBase):
         """First failed episode's error of the last evaluation; empty: none failed."""
         self._trajectories: list[Trajectory] = []
         self._advantages: dict[int, FloatArray] = {}
+        """Advantages of the last update by the trajectory's index."""
         self._ahead: Batch | None = None
         """Batch sampled for the next iteration, while the last one learnt (rollout.overlap)."""
-        self._times: dict[str, float] = {}
         self._credit = self.config.credit_section()
         self._diagnostics = self.config.diagnostics_section()
         self._estimator = make_estimator(self._credit)
@@ -101,11 +98,12 @@ class StarPO(RLlibBase):
         self._sync_weights()
 
     def training_step(self) -> None:
-        """One iteration."""
-        started, self._times = perf_counter(), {}
+        """Runs one iteration."""
+        started = perf_counter()
+        self._times.clear()
         batch = self._ahead or self._play_batch()
         self._ahead, self._whole = None, False
-        self._trajectories = batch.trajectories
+        self._trajectories = [replace(one, index=index) for index, one in enumerate(batch.trajectories)]
         ahead = Background(self._play_batch) if self.config.overlap == "one_step_off" else None
         own = self._matchmaker.own(self._trajectories)
         alive = [trajectory for trajectory in own if not trajectory.stop_reason.failed]
@@ -156,14 +154,14 @@ class StarPO(RLlibBase):
         self._log(gradient_metrics(self.gradients(NUM_BUCKETS, alive) if due else None))
 
     def _assign_credit(self, filtered: FilterResult) -> list[TokenRow]:
-        """Each policy's trajectories are credited by themselves, in the order of the policies' ids."""
+        """Returns each policy's trajectories are credited by themselves, in the order of the policies' ids."""
         rows: list[TokenRow] = []
         self._advantages = {}
         for module_id in sorted({trajectory.module_id for trajectory in filtered.kept}):
             kept = [trajectory for trajectory in filtered.kept if trajectory.module_id == module_id]
             own, measured = self._rows_of(kept, filtered.metrics["kept_ratio"])
             learnt = [trajectory for trajectory in kept if trajectory.num_reply_tokens]
-            self._advantages |= {id(t): row.advantages for t, row in zip(learnt, own, strict=True)}
+            self._advantages |= {t.index: row.advantages for t, row in zip(learnt, own, strict=True)}
             rows += own
             self._log(measured)
         return rows
@@ -171,6 +169,8 @@ class StarPO(RLlibBase):
     def _update(self, rows: Sequence[TokenRow]) -> None:
         """Updates the policies on `rows`; without any it only counts, and asks to stop after too many such batches."""
         counters = self._counters
+        if self._estimator.chosen_only:
+            rows = [row for row in rows if row.advantages.any()]
         if not rows:
             self._count_empty_batch()
             return
@@ -220,18 +220,6 @@ class StarPO(RLlibBase):
             | {"driver_gib": resident_gib()}
         )
 
-    def _log(self, metrics: dict[str, float]) -> None:
-        for name, value in metrics.items():
-            self.metrics.log_value((METRICS, name), value, reduce="mean", window=1)
-
-    @contextmanager
-    def _timed(self, name: str) -> Iterator[None]:
-        start = perf_counter()
-        try:
-            yield
-        finally:
-            self._times[name] = perf_counter() - start
-
     # --- for whoever drives a run -----------------------------------------------------------------------------------
 
     def evaluate_split(self, split: str, num_instances: int, greedy: bool) -> dict[str, float]:
@@ -258,7 +246,9 @@ class StarPO(RLlibBase):
         return self._matchmaker.success_by_instance
 
     def gradients(self, num_buckets: int, batch: Sequence[Trajectory] | None = None) -> Gradients:
-        """Of a batch, none failed; None: the next iteration's, played here, uncounted. In a game of the main policy."""
+        """Measures a batch, none failed; None: the next iteration's, played here, uncounted. In a game the main
+        policy's.
+        """
         if batch is None:
             specs = self._matchmaker.training_specs(self._counters.next_group, self.config.num_groups)
             played = self._rollouts.play(specs, count=False).trajectories
@@ -270,12 +260,14 @@ class StarPO(RLlibBase):
         return measure_gradients(self.learner_group, self._matchmaker.main, own, rows, settings, num_buckets)
 
     def last_trajectories(self) -> list[Trajectory]:
-        """What the last iteration sampled, failed ones too, in groups."""
+        """Says what the last iteration sampled, failed ones too, in groups."""
         return self._trajectories
 
     def last_advantages(self) -> list[FloatArray | None]:
-        """Of each of `last_trajectories()`, [num_tokens]: its advantages in the update; None if it was left out."""
-        return [self._advantages.get(id(trajectory)) for trajectory in self._trajectories]
+        """Returns for each of `last_trajectories()` its [num_tokens] advantages in the update; None if it was left
+        out.
+        """
+        return [self._advantages.get(trajectory.index) for trajectory in self._trajectories]
 
     @property
     def stop_reason(self) -> str | None:
@@ -306,7 +298,7 @@ class StarPO(RLlibBase):
         """Writes the main policy's adapters as a folder that peft loads. Raises ValueError if there are none."""
         return export_adapter(self.learner_group, self._matchmaker.main, self.config, Path(export_dir))
 
-    def restore_env_runners(self, env_runner_group: Any) -> list[int]:
+    def restore_env_runners(self, env_runner_group: object) -> list[int]:
         """Takes restarted runners back into service, with current weights."""
         return self._rollouts.restore()
 
@@ -321,8 +313,8 @@ class StarPO(RLlibBase):
             asdict(self._counters),
             self.config.to_run_config().model_dump(mode="json"),
             self.config.model_folder,
-            self._ahead.trajectories if self._ahead else [],
-            self.config.lora(),
+            ahead=self._ahead.trajectories if self._ahead else [],
+            lora=self.config.lora(),
         )
 
     def load_checkpoint(self, checkpoint_dir: str) -> None:
@@ -347,9 +339,12 @@ class StarPO(RLlibBase):
     def from_checkpoint(cls, path: Any, filesystem: Any = None, *, config: StarPOConfig | None = None) -> StarPO:
         """Builds the checkpoint's run, or `config` in its place, and continues.
 
+        RLlib's own `Algorithm.from_checkpoint` reads pickles; on this folder it says to come here (checkpoint/save.py).
+
         Raises:
             ValueError: no complete checkpoint.
         """
+        refuse_arguments("from_checkpoint", {"filesystem": filesystem})
         folder = Path(getattr(path, "path", path))
         if config is None:
             config = StarPOConfig.from_run_config(RunConfig.model_validate(read_manifest(folder)["config"]))

@@ -20,13 +20,14 @@ from rllib_ragen.types import TokenRow, Trajectory
 def assign_credit(
     trajectories: Sequence[Trajectory],
     kept_ratio: float,
+    *,
     section: CreditSection,
     estimator: Estimator,
     learners: LearnerGroup,
     update: LearnerSection,
     max_reply_tokens: int,
 ) -> tuple[list[TokenRow], dict[str, float]]:
-    """One row per trajectory with a sampled token, in order; and what was measured on the way.
+    """Returns one row per trajectory with a sampled token, in order; and what was measured on the way.
 
     Args:
         trajectories: of one policy, whole groups, none failed.

@@ -19,7 +19,7 @@ class Background(Generic[T]):
         threading.Thread(target=self._run, args=(call,), name="background", daemon=True).start()
 
     def result(self) -> T:
-        """What the call returned. Raises what it raised."""
+        """Says what the call returned. Raises what it raised."""
         return self._future.result()
 
     def _run(self, call: Callable[[], T]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 from ray.rllib.algorithms.algorithm_config import NotProvided
@@ -16,6 +16,7 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
 from ragen_envs.games.registry import make_game
 from ragen_envs.spaces import AnyText
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten
 from rllib_ragen.config.messages import sentence
@@ -45,7 +46,7 @@ _OLD_STACK_KEYS = {"model", "optimizer", "replay_buffer_config"}
 _REGISTERED = "registered_in_python"
 """Key of `users_names` in what is sent."""
 _ALGORITHM = "rllib_ragen.starpo.algorithm:StarPO"
-"""By name, as environments are: the algorithm imports its config, and not the other way."""
+"""Name of the class, as environments have names: the algorithm imports its config, and not the other way."""
 _CHANNEL_TIMEOUT_S = 120.0
 """Longest wait for a member of the channel for weights."""
 
@@ -72,7 +73,7 @@ class StarPOConfig(FluentSetters):
     means the same from YAML, the command line, Python and a Tune search space.
     """
 
-    def __init__(self, algo_class: Any = None) -> None:
+    def __init__(self, algo_class: object = None) -> None:
         from rllib_ragen.rollout.env_runner import LLMEnvRunner
 
         super().__init__(algo_class=algo_class or resolve_name(_ALGORITHM))
@@ -100,8 +101,10 @@ class StarPOConfig(FluentSetters):
 
     # --- fluent setters ---------------------------------------------------------------------------------------------
 
-    def environment(self, env: Any = NotProvided, *, env_config: Any = NotProvided, **kwargs: Any) -> StarPOConfig:
-        """The task.
+    def environment(
+        self, env: object = NotProvided, *, env_config: object = NotProvided, **kwargs: object
+    ) -> StarPOConfig:
+        """Returns the task.
 
         Args:
             env: name (`sokoban`, `ragen/Sokoban-v0`, the game `tic_tac_toe`), a user's own (`register_text_env`, an
@@ -131,7 +134,7 @@ class StarPOConfig(FluentSetters):
         return self._set(**{attribute: said[key] for attribute, key in keys.items() if key in said})
 
     def update_from_dict(self, config_dict: Mapping[str, Any]) -> StarPOConfig:
-        """As AlgorithmConfig's, but unknown keys are refused.
+        """Returns the same as AlgorithmConfig's, but unknown keys are refused.
 
         Raises:
             ValueError: an unknown key, with the nearest known one.
@@ -142,7 +145,7 @@ class StarPOConfig(FluentSetters):
                 near = difflib.get_close_matches(key, list(vars(self)), n=1)
                 raise ConfigError(f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
         rest = dict(config_dict)
-        take_registered(rest.pop(_REGISTERED, {}))
+        take_registered(cast(Registered, rest.pop(_REGISTERED, {})))
         for key in _OLD_STACK_KEYS & rest.keys():
             # RLlib would hand these to training(), which does not have them.
             setattr(self, key, rest.pop(key))
@@ -151,13 +154,13 @@ class StarPOConfig(FluentSetters):
 
     # --- what users registered, on its way to other processes -----------------------------------------------------
 
-    def to_dict(self) -> dict[str, Any]:
-        """As AlgorithmConfig's, and what its names mean that were registered in Python: for Tune's trials."""
-        found: dict[str, Any] = super().to_dict()
+    def to_dict(self) -> Tree:
+        """Adds to AlgorithmConfig's, for Tune's trials, what its names mean that were registered in Python."""
+        found: Tree = super().to_dict()
         found.pop(_REGISTERED, None)
         return {**found, _REGISTERED: sent} if (sent := self._registered()) else found
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Tree:
         return {**vars(self), _REGISTERED: self._registered()}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -174,7 +177,7 @@ class StarPOConfig(FluentSetters):
 
     @classmethod
     def from_run_config(cls, run: RunConfig) -> StarPOConfig:
-        """The same run for RLlib. `eval` and the run's length stay with whoever drives it."""
+        """Returns the same run for RLlib. `eval` and the run's length stay with whoever drives it."""
         config = cls()
         env = run.env.model_dump()
         name, task = env.pop("name"), env.pop("task")
@@ -189,14 +192,14 @@ class StarPOConfig(FluentSetters):
         return config
 
     def to_run_config(self) -> RunConfig:
-        """The same run as the one schema of YAML and command line.
+        """Returns the same run as the one schema of YAML and command line.
 
         Of somebody else's registered environment, `env.name` is the registered name and `env.task` all of env_config.
 
         Raises:
             ConfigError: a value out of range, or an unknown key of `env_config`.
         """
-        tree: dict[str, Any] = {section: {} for section in SECTIONS}
+        tree: Tree = {section: {} for section in SECTIONS}
         for attribute, (section, key) in ATTRIBUTES.items():
             tree[section][key] = getattr(self, attribute)
         tree["env"] = self._env_tree()
@@ -206,19 +209,19 @@ class StarPOConfig(FluentSetters):
             raise ConfigError(sentence(error)) from None
 
     def credit_section(self) -> CreditSection:
-        """The settings of filters and estimators."""
+        """Returns the settings of filters and estimators."""
         return self.to_run_config().credit
 
     def learner_section(self) -> LearnerSection:
-        """The settings of the update."""
+        """Returns the settings of the update."""
         return self.to_run_config().learner
 
     def diagnostics_section(self) -> DiagnosticsSection:
-        """How often, and how closely, it is measured what reasoning depends on."""
+        """Says how often, and how closely, it is measured what reasoning depends on."""
         return self.to_run_config().diagnostics
 
     def lora(self) -> LoraSettings | None:
-        """The adapters that are trained instead of all weights; None: none."""
+        """Returns the adapters that are trained instead of all weights; None: none."""
         return lora_settings(self.learner_section())
 
     # --- derived ----------------------------------------------------------------------------------------------------
@@ -233,7 +236,7 @@ class StarPOConfig(FluentSetters):
         ensure_run_model(self.to_run_config())
 
     def policy_plan(self) -> PolicyPlan:
-        """Who plays, for whoever seats the policies."""
+        """Says who plays, for whoever seats the policies."""
         run = self.to_run_config()
         return PolicyPlan(
             seed=self.seed,
@@ -249,16 +252,18 @@ class StarPOConfig(FluentSetters):
         )
 
     def game(self) -> str | None:
-        """The game for several seats that is played; None for other tasks, and for somebody else's environments."""
+        """Returns the game for several seats that is played; None for other tasks, and for somebody else's
+        environments.
+        """
         name = self._text_env_name()
         return None if name is None else game_name(name)
 
     def module_ids(self) -> list[str]:
-        """All policies, sorted."""
+        """Returns all policies, sorted."""
         return sorted(map(str, self.policies))
 
     def trained_ids(self) -> list[str]:
-        """Those that learn, sorted."""
+        """Returns those that learn, sorted."""
         chosen = self.policies_to_train
         if chosen is None:
             return self.module_ids()
@@ -280,11 +285,11 @@ class StarPOConfig(FluentSetters):
         return max(1, int(self.num_gpus_per_env_runner))
 
     def threads_of(self, *, actor: bool) -> int:
-        """Torch threads of a process: what was asked for, else 1 in an actor and one per core in the driver."""
+        """Returns torch threads of a process: what was asked for, else 1 in an actor and one per core in the driver."""
         return int(self.torch_threads or (1 if actor else len(os.sched_getaffinity(0))))
 
     def engine_choice(self) -> EngineChoice:
-        """Which engine generates, and why.
+        """Says which engine generates, and why.
 
         Raises:
             ValueError: the engine that is asked for cannot be used.
@@ -298,8 +303,8 @@ class StarPOConfig(FluentSetters):
             on_gpu=self.num_gpus_per_env_runner > 0,
         )
 
-    def resolved_env_config(self) -> dict[str, Any]:
-        """`env_config` as environments get it, with prompt_style `auto` decided."""
+    def resolved_env_config(self) -> Tree:
+        """Returns `env_config` as environments get it, with prompt_style `auto` decided."""
         if self._text_env_name() is None:
             return dict(self.env_config)
         run = self.to_run_config()
@@ -334,7 +339,7 @@ class StarPOConfig(FluentSetters):
         check_policies(self.policy_plan())
 
     def _seat_policies(self) -> None:
-        """What `play_mode` means in RLlib's terms; a user's own `.multi_agent(…)` goes before it."""
+        """Says what `play_mode` means in RLlib's terms; a user's own `.multi_agent(…)` goes before it."""
         from rllib_ragen.rollout.env_runner import LLMEnvRunner
         from rllib_ragen.rollout.game_env_runner import MultiAgentLLMEnvRunner
 
@@ -347,7 +352,7 @@ class StarPOConfig(FluentSetters):
             self.env_runner_cls = MultiAgentLLMEnvRunner
 
     def make_broadcast(self) -> Broadcast | None:
-        """The way of new weights to the engines; None: through the object store."""
+        """Returns the way of new weights to the engines; None: through the object store."""
         if self.weight_transfer != "broadcast":
             return None
         gpus = self.num_gpus_per_learner > 0 and self.num_gpus_per_env_runner > 0
@@ -356,7 +361,7 @@ class StarPOConfig(FluentSetters):
     # --- what RLlib builds ------------------------------------------------------------------------------------------
 
     def get_default_rl_module_spec(self) -> RLModuleSpec:
-        """The policy, with a value head where the estimator needs one."""
+        """Returns the policy, with a value head where the estimator needs one."""
         from rllib_ragen.models.llm_module import LLMRLModule, ModuleSettings
 
         settings = ModuleSettings(
@@ -371,29 +376,36 @@ class StarPOConfig(FluentSetters):
         return RLModuleSpec(module_class=LLMRLModule, model_config=dict(settings))
 
     def get_default_learner_class(self) -> Any:
-        """The StarPO learner."""
+        """Returns the StarPO learner."""
         from rllib_ragen.learner.learner import StarPOLearner
 
         return StarPOLearner
 
     def build_learner_group(
-        self, *, env: Any = None, spaces: Any = None, rl_module_spec: Any = None, placement_group: Any = None
+        self,
+        *,
+        env: object = None,
+        spaces: object = None,
+        rl_module_spec: object = None,
+        placement_group: object = None,
     ) -> Any:
-        """As AlgorithmConfig's; the group knows of weights that are shared out."""
+        """Returns the same as AlgorithmConfig's; the group knows of weights that are shared out."""
         from rllib_ragen.learner.learner_group import StarPOLearnerGroup
 
         spec = rl_module_spec or self.get_multi_rl_module_spec(env=env, spaces=spaces)
         return StarPOLearnerGroup(config=self.copy(), module_spec=spec, placement_group=placement_group)
 
-    def build_learner_connector(self, input_observation_space: Any, input_action_space: Any, device: Any = None) -> Any:
-        """An empty pipeline: rows arrive finished."""
+    def build_learner_connector(
+        self, input_observation_space: object, input_action_space: object, device: object = None
+    ) -> Any:
+        """Returns an empty pipeline: rows arrive finished."""
         from ray.rllib.connectors.learner import LearnerConnectorPipeline
 
         return LearnerConnectorPipeline(
             input_observation_space=input_observation_space, input_action_space=input_action_space, connectors=[]
         )
 
-    def _env_tree(self) -> dict[str, Any]:
+    def _env_tree(self) -> Tree:
         name, given = self._text_env_name(), dict(self.env_config)
         if name is None:
             return {"name": str(self.env), "task": given}
@@ -403,5 +415,7 @@ class StarPOConfig(FluentSetters):
         return {"name": name, "task": dict(task), **limits}
 
     def _text_env_name(self) -> str | None:
-        """Short name of one of this project's environments or games, or None for a registered one of somebody else."""
+        """Returns short name of one of this project's environments or games, or None for a registered one of somebody
+        else.
+        """
         return name_of_id(self.env) if isinstance(self.env, str) else None

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ragen_envs.tree import Tree
 from rllib_ragen.types import Trajectory
 
 
@@ -26,7 +27,7 @@ class Counters:
     """Running means of the information diagnostics."""
     estimator: dict[str, float] = field(default_factory=dict)
     """What the estimator remembers."""
-    matchmaker: dict[str, Any] = field(default_factory=dict)
+    matchmaker: Tree = field(default_factory=dict)
     """What the matchmaker remembers: the league."""
 
     def count(self, trajectories: Sequence[Trajectory]) -> dict[str, float]:
@@ -42,7 +43,7 @@ class Counters:
 
     @classmethod
     def from_manifest(cls, progress: Mapping[str, Any]) -> Counters:
-        """Of a checkpoint. Why that run stopped is its own affair: somebody wants to go on."""
+        """Reads a checkpoint's. Why that run stopped is its own affair: somebody wants to go on."""
         known = dict(progress)
         if "line_up" in known:
             # What checkpoints of version 0.1 call it.
@@ -56,7 +57,7 @@ class Batch:
 
     trajectories: list[Trajectory]
     metrics: list[Any]
-    """Of the runners that played, reduced."""
+    """Reduced metrics of the runners that played."""
     seconds: float
     drawn: dict[str, float] = field(default_factory=dict)
     """How many rounds and groups it took."""

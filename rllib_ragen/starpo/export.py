@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from ray.rllib.core.learner.learner_group import LearnerGroup
 
+from ragen_envs.tree import Tree
+from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.learner.learner_calls import at_work, on_first_learner
 from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.weight_arrays import WeightState
@@ -15,10 +16,10 @@ from rllib_ragen.starpo.checkpoint.save import write_model_folder
 from rllib_ragen.starpo.config import StarPOConfig
 
 
-def learner_state(learners: LearnerGroup) -> dict[str, Any]:
+def learner_state(learners: LearnerGroup) -> Tree:
     """Weights, optimisers and counters of the learners, as `Learner.get_state()` gives them."""
     with at_work(learners, "a copy of the state"):
-        state: dict[str, Any] = learners.get_state(not_components="learner/metrics_logger")["learner"]
+        state: Tree = learners.get_state(not_components="learner/metrics_logger")["learner"]
     return state
 
 
@@ -32,7 +33,7 @@ def export_policy(learners: LearnerGroup, module_id: str, source: Path, folder: 
         folder: is made.
     """
 
-    def sampled_with(learner: Any) -> WeightState:
+    def sampled_with(learner: StarPOLearner) -> WeightState:
         state: WeightState = learner.module[module_id].unwrapped().get_state(inference_only=True)
         return state
 

@@ -28,7 +28,7 @@ class InformationProbe:
         self._module_id = module_id
 
     def metrics(self, alive: Sequence[Trajectory], counters: Counters) -> dict[str, float]:
-        """Of a batch's trajectories that have not failed; NaN where this iteration is none to measure in."""
+        """Measures a batch's trajectories that have not failed; NaN where this iteration is none to measure in."""
         if not is_due(self._section.interval, counters.iteration):
             return dict.fromkeys(probe_metric_names(), float("nan"))
         metrics, counters.std_ema = probe(

@@ -36,7 +36,7 @@ class Rollouts:
             runners.local_env_runner.attach(local_learner(learners).module)
 
     def play(self, specs: Sequence[EpisodeSpec], *, greedy: bool = False, count: bool = True) -> Batch:
-        """The specs' trajectories, in order. Touches no learner and no metric of the algorithm's.
+        """Returns the specs' trajectories, in order. Touches no learner and no metric of the algorithm's.
 
         Args:
             specs: the episodes.
@@ -62,7 +62,7 @@ class Rollouts:
         return Batch(to_trajectories(episodes), metrics, perf_counter() - started)
 
     def play_batch(self, next_specs: Callable[[int], Sequence[EpisodeSpec]], num_groups: int, rounds: int) -> Batch:
-        """The rollouts of one iteration, with the weights that the runners have now.
+        """Returns the rollouts of one iteration, with the weights that the runners have now.
 
         Args:
             next_specs: gives the episodes of so many groups that were not played before.
@@ -103,6 +103,6 @@ class Rollouts:
         return restored
 
     def take_failures(self) -> RunnerFailures:
-        """What was lost since the last call."""
+        """Says what was lost since the last call."""
         taken, self._failures = self._failures, RunnerFailures()
         return taken

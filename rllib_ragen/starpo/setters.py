@@ -170,7 +170,7 @@ class FluentSetters(AlgorithmConfig):
         warmup_iterations: int = NotProvided,
         decay_iterations: int | None = NotProvided,
         max_skipped_steps: int = NotProvided,
-        loss: Literal['token', 'sequence'] = NotProvided,
+        loss: str = NotProvided,
         tis_cap: float | None = NotProvided,
         clip_low: float = NotProvided,
         clip_high: float = NotProvided,
@@ -189,7 +189,7 @@ class FluentSetters(AlgorithmConfig):
         Args:
             num_groups: task instances per iteration (P) [32]
             group_size: trajectories per instance (G) [4]
-            estimator: advantage estimator ['rloo']
+            estimator: advantage estimator, or my_pkg.credit:MyEstimator ['rloo']
             normalize: batch: divide advantages by their std over the batch's trained tokens ['batch']
             gamma: discount per token (gae, bi_level_gae, reinforce++) [1.0]
             lam: GAE lambda (gae, bi_level_gae) [1.0]
@@ -205,7 +205,7 @@ class FluentSetters(AlgorithmConfig):
             num_epochs: passes over a batch [1]
             torch_threads: torch threads of each process; None: 1 in actors, one per core in the driver [None]
             lora_rank: train low-rank adapters of this rank instead of all weights (needs peft); None: off [None]
-            lora_alpha: adapters count lora_alpha/lora_rank times; None: twice [None]
+            lora_alpha: LoRA scaling is lora_alpha / lora_rank; None: lora_alpha = 2 · lora_rank [None]
             lora_targets: names of the linear layers that get adapters; None: all but the head [None]
             microbatch_tokens: padded tokens of one forward pass [8192]
             gradient_checkpointing: layers computed again in backward: less memory, slower [False]
@@ -213,7 +213,8 @@ class FluentSetters(AlgorithmConfig):
             warmup_iterations: updates over which the learning rates rise [0]
             decay_iterations: update at which a falling schedule is at 0; None: `iterations` [None]
             max_skipped_steps: stop after so many non-finite gradients in a row [5]
-            loss: ratio of each token (PPO), or of its whole trajectory (GSPO: wants clips near 3e-4) ['token']
+            loss: token: ratio of each token (PPO); sequence: of its trajectory (GSPO: wants clips near 3e-4); or
+                my_pkg:my_loss ['token']
             tis_cap: truncated importance sampling: cap of learner's/sampler's probability; None: off [None]
             clip_low: lower clip of the ratio [0.2]
             clip_high: upper clip of the ratio [0.28]
@@ -221,9 +222,9 @@ class FluentSetters(AlgorithmConfig):
             aggregation: how per-token losses become one number ['token-mean']
             norm_tokens: divisor of seq-mean-token-sum-norm; None: rollout.max_context_tokens [None]
             entropy_coeff: entropy bonus [0.001]
-            kl_coeff: pull towards the model that the run started from; 0: not loaded [0.0]
-            kl_estimator: estimator of that divergence ['k3']
-            kl_in: whether it is a term of the loss or a turn's cost ['loss']
+            kl_coeff: KL penalty to the reference policy (initial model); 0: no reference is loaded [0.0]
+            kl_estimator: estimator of the KL penalty ['k3']
+            kl_in: KL penalty as a term of the loss, or as a cost in each turn's reward ['loss']
             value_coeff: weight of the value loss (gae) [0.5]
             value_clip: clip range of the value loss [0.5]
         """
@@ -278,7 +279,7 @@ class FluentSetters(AlgorithmConfig):
         reward_norm: Literal['none', 'mean', 'mean_std', 'asym_clip'] = NotProvided,
         reward_grouping: Literal['group', 'inductive', 'batch'] = NotProvided,
         overlong_cache: int | None = NotProvided,
-        filter: Literal['none', 'top_p', 'top_p_softmax', 'top_k', 'top_k_abs', 'min_p'] = NotProvided,
+        filter: str = NotProvided,
         filter_value: float = NotProvided,
         filter_metric: Literal['reward_std', 'reward_variance', 'reward', 'reward_sum', 'entropy', 'entropy_variance', 'length'] = NotProvided,
         filter_direction: Literal['largest', 'smallest'] = NotProvided,
@@ -291,15 +292,16 @@ class FluentSetters(AlgorithmConfig):
         """Sets how rewards become advantages: filters, normalisation, credit per turn.
 
         Args:
-            role_decay: memory of the baselines of roles (rae) [0.95]
+            role_decay: EMA decay of the per-role reward baseline (rae) [0.95]
             turn_gamma: discount per turn (bi_level_gae, gigpo, turn_grpo) [0.95]
             turn_weight: turn's advantage beside its episode's (gigpo, turn_grpo) [1.0]
             turn_rewards: gae, bi_level_gae, reinforce++: rewards on their own turn's last token, else all on the last
                 [True]
             reward_norm: how returns are normalised before the estimator; filters read raw ones ['none']
             reward_grouping: whose statistics reward_norm uses; inductive: all of a role's trajectories ['group']
-            overlong_cache: last tokens of a reply's limit that cost, up to 1 where it is cut off; None: free [None]
-            filter: which groups are learnt from ['none']
+            overlong_cache: soft overlong penalty window L_cache in tokens (DAPO eq. 13); None: off [None]
+            filter: which groups are learnt from: none, top_p, top_p_softmax, top_k, top_k_abs, min_p, or
+                my_pkg:my_filter ['none']
             filter_value: v of the filter: a share, with top_k_abs a number of groups [0.9]
             filter_metric: score of a group ['reward_std']
             filter_direction: which scores are kept first ['largest']

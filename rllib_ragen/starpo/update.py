@@ -15,8 +15,6 @@ from rllib_ragen.learner.update_metrics import learner_metrics
 from rllib_ragen.starpo.config import StarPOConfig
 from rllib_ragen.types import TokenRow, Trajectory
 
-"""Word of the shuffle's stream among the run seed's."""
-
 
 def update_policies(
     learners: LearnerGroup,
@@ -25,7 +23,7 @@ def update_policies(
     iteration: int,
     metrics: MetricsLogger,
 ) -> dict[str, float]:
-    """Steps on `rows` in shuffled minibatches, `num_epochs` times. Returns `learner_metrics`."""
+    """Returns steps on `rows` in shuffled minibatches, `num_epochs` times. Returns `learner_metrics`."""
     data = TokenTrainingData.plan(
         rows,
         num_minibatches=config.num_minibatches,
@@ -44,7 +42,7 @@ def update_policies(
 
 
 def why_nothing_to_learn(trajectories: Sequence[Trajectory], filter_name: str) -> str:
-    """Why a batch has no row to learn from; half a sentence."""
+    """Says why a batch has no row to learn from; half a sentence."""
     failed = [trajectory for trajectory in trajectories if trajectory.stop_reason.failed]
     if len(failed) == len(trajectories):
         return f"every trajectory failed, the first with: {failed[0].error}"

@@ -6,18 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragen_envs.open_names import OpenNames
+from ragen_envs.tree import Tree
 from ragen_envs.worlds import ENVIRONMENTS
+from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.credit.filter_rules import FILTERS
 from rllib_ragen.credit.registry import ESTIMATORS
 from rllib_ragen.learner.losses.registry import LOSSES
 
-Registered = dict[str, dict[str, Any]]
+Registered = dict[str, Tree]
 """Kind (`estimator`) → name → what was registered."""
 _KINDS: dict[str, OpenNames[Any]] = {known.kind: known for known in (ENVIRONMENTS, ESTIMATORS, FILTERS, LOSSES)}
 
 
 def registered_for(*, environment: str | None, estimator: str, filter: str, loss: str) -> Registered:
-    """Those of the names that were registered in this process, with what they mean.
+    """Returns those of the names that were registered in this process, with what they mean.
 
     Import paths and entry points are not among them: other processes find these themselves.
     """
@@ -28,6 +30,17 @@ def registered_for(*, environment: str | None, estimator: str, filter: str, loss
         if name is not None and thing is not None:
             found[kind] = {name: thing}
     return found
+
+
+def known_here_alone(config: RunConfig) -> list[str]:
+    """Returns the names of `config` that were registered in this process: other commands do not know them."""
+    found = registered_for(
+        environment=config.env.name,
+        estimator=config.credit.estimator,
+        filter=config.credit.filter,
+        loss=config.learner.loss,
+    )
+    return [name for things in found.values() for name in things]
 
 
 def take_registered(sent: Mapping[str, Mapping[str, Any]]) -> None:

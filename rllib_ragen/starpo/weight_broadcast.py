@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 import ray
 from ray.rllib.core.learner.learner_group import LearnerGroup
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
+from torch import Tensor
 
 from rllib_ragen.faults.private_names.of_ray import actor_manager
+from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.learner.learner_calls import on_first_learner
 from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.weight_channel import Backend, Rendezvous, Sender, TensorSpec, specs_of
@@ -32,7 +33,7 @@ class Broadcast:
         self._specs: list[TensorSpec] = []
 
     def sync_weights(self, learners: LearnerGroup, runners: EnvRunnerGroup, version: int) -> RunnerFailures:
-        """Every healthy runner samples with policy version `version` afterwards.
+        """Returns every healthy runner samples with policy version `version` afterwards.
 
         A runner that dies meanwhile breaks the channel for all: their engines are restarted, and get the weights from
         the object store (`weights.send`) as any restarted runner does.
@@ -75,23 +76,23 @@ class Broadcast:
         self._members, self._specs = members, on_first_learner(learners, _specs)
 
 
-def _open_sender(learner: Any, size: int, backend: Backend, timeout_s: float) -> Rendezvous:
+def _open_sender(learner: StarPOLearner, size: int, backend: Backend, timeout_s: float) -> Rendezvous:
     learner.weight_sender = Sender(ray.util.get_node_ip_address(), size, backend, timeout_s, learner.device)
-    meeting: Rendezvous = learner.weight_sender.meeting
-    return meeting
+    return learner.weight_sender.meeting
 
 
-def _tensors(learner: Any) -> dict[str, Any]:
+def _tensors(learner: StarPOLearner) -> dict[str, Tensor]:
     # A vLLM engine samples for one policy.
     (module_id,) = learner.module.keys()
     return lm_weights(learner.module[module_id].unwrapped().tensors(inference_only=True))
 
 
-def _specs(learner: Any) -> list[TensorSpec]:
+def _specs(learner: StarPOLearner) -> list[TensorSpec]:
     return specs_of(_tensors(learner))
 
 
-def _send(learner: Any) -> None:
+def _send(learner: StarPOLearner) -> None:
+    assert learner.weight_sender is not None
     learner.weight_sender.send(_tensors(learner))
 
 

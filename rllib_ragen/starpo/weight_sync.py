@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import ray
 import torch
@@ -18,9 +17,11 @@ from ray.rllib.core.learner.learner_group import LearnerGroup
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.rllib.utils.metrics import WEIGHTS_SEQ_NO
 
+from ragen_envs.tree import Tree
 from rllib_ragen.faults.exit_codes import NotFinite
 from rllib_ragen.faults.private_names.of_ray import actor_manager
 from rllib_ragen.faults.watchdog import waiting
+from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.learner.learner_calls import on_every_learner, on_first_learner
 from rllib_ragen.models.fsdp import gathered
 from rllib_ragen.models.weight_arrays import WeightState, to_array
@@ -33,7 +34,7 @@ class WeightSnapshot:
     """One policy version in the object store, for runners that come back later: the learner may be busy then."""
 
     version: int
-    weights: dict[str, Any] | None
+    weights: Tree | None
     """ObjectRef by policy; None where there is no remote runner, or they got the weights by `broadcast`."""
     failures: RunnerFailures = field(default_factory=RunnerFailures)
     """Runners that did not take it."""
@@ -76,9 +77,9 @@ def sync_weights(
     return replace(snapshot, failures=failures)
 
 
-def put(learners: LearnerGroup) -> dict[str, Any]:
-    """Where the weights of each policy are in the object store. Of one that has not changed it is where it was."""
-    refs: dict[str, Any] = on_first_learner(learners, _put, "a copy of the weights")
+def put(learners: LearnerGroup) -> Tree:
+    """Says where the weights of each policy are in the object store. Of one that has not changed it is where it was."""
+    refs: Tree = on_first_learner(learners, _put, "a copy of the weights")
     return refs
 
 
@@ -96,8 +97,10 @@ def send(
     return restart_late(runners, runner_ids, results, timeout_s)
 
 
-def _not_finite(learner: Any) -> str:
-    """Name of the first of its weights that is not finite, or empty. Of sharded weights, its own share is looked at."""
+def _not_finite(learner: StarPOLearner) -> str:
+    """Returns name of the first of its weights that is not finite, or empty. Of sharded weights, its own share is
+    looked at.
+    """
     for module_id in sorted(learner.module.keys()):
         for name, parameter in learner.module[module_id].unwrapped().named_parameters():
             own = parameter.to_local() if hasattr(parameter, "to_local") else parameter
@@ -106,19 +109,19 @@ def _not_finite(learner: Any) -> str:
     return ""
 
 
-def _weights(learner: Any) -> dict[str, WeightState]:
-    """By policy."""
+def _weights(learner: StarPOLearner) -> dict[str, WeightState]:
+    """Collects the weights by policy."""
     return {module_id: _weights_of(learner, module_id) for module_id in sorted(learner.module.keys())}
 
 
-def _weights_of(learner: Any, module_id: str) -> WeightState:
-    """Arrays that share memory with the weights; of a plain model, or the adapters alone."""
+def _weights_of(learner: StarPOLearner, module_id: str) -> WeightState:
+    """Returns arrays that share memory with the weights; of a plain model, or the adapters alone."""
     whole = learner.config.weight_transfer != "adapters"
     tensors = learner.module[module_id].unwrapped().tensors(inference_only=whole)
     return {name: to_array(tensor) for name, tensor in gathered(tensors)}
 
 
-def _put(learner: Any) -> dict[str, Any]:
+def _put(learner: StarPOLearner) -> Tree:
     refs = {}
     for module_id in sorted(learner.module.keys()):
         kept = learner.frozen_in_store.get(module_id)

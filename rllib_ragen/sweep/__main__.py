@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,13 +10,14 @@ from pathlib import Path
 from rllib_ragen.config.command_line import Parser, run_command
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import read_yaml
+from rllib_ragen.faults.ending import leave
 from rllib_ragen.run.preflight import check_writable, preflight
 from rllib_ragen.sweep.spec import SweepSpec, read_sweep, save_sweep
 from rllib_ragen.sweep.trial import SPEC_FILE, load_spec
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code: 0 done, 1 no run succeeded, 2 bad input."""
+    """Returns the command; its exit code: 0 done, 1 no run succeeded, 2 bad input."""
     options = parse(arguments)
 
     def work() -> int:
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Returns the command line."""
     parser = Parser(
         prog="python -m rllib_ragen.sweep",
         description="Runs many configurations of one sweep file with Ray Tune and Optuna, and compares them.",
@@ -51,7 +51,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def plan(options: argparse.Namespace) -> tuple[SweepSpec, Path]:
-    """A new sweep and its folder.
+    """Returns a new sweep and its folder.
 
     Raises:
         ConfigError: whatever is wrong, in one sentence.
@@ -67,14 +67,15 @@ def plan(options: argparse.Namespace) -> tuple[SweepSpec, Path]:
     preflight(spec.first_config(), writes=False)
     folder = (options.results_dir / spec.name).absolute()
     if folder.exists():
-        raise ConfigError(f"name: {folder} exists already; give another --name, or --resume {folder}")
+        way_out = f"--resume {folder}" if (folder / SPEC_FILE).is_file() else "delete it: it holds no sweep"
+        raise ConfigError(f"name: {folder} exists already; give another --name, or {way_out}")
     folder.mkdir(parents=True)
     save_sweep(spec, folder / SPEC_FILE)
     return spec, folder
 
 
 def plan_resume(options: argparse.Namespace) -> tuple[SweepSpec, Path]:
-    """The saved sweep.
+    """Returns the saved sweep.
 
     Raises:
         ConfigError: the folder is none of a sweep.
@@ -86,4 +87,4 @@ def plan_resume(options: argparse.Namespace) -> tuple[SweepSpec, Path]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main)

@@ -16,6 +16,7 @@ from ray.tune import Callback
 from ray.tune.schedulers import PopulationBasedTraining
 from ray.tune.schedulers.pb2 import PB2
 
+from ragen_envs.tree import Tree
 from rllib_ragen.sweep.population_member import member_name, member_number
 from rllib_ragen.sweep.spec import SweepSpec
 from rllib_ragen.sweep.study import SweepStudy, result_of
@@ -24,8 +25,8 @@ _KEPT = 20
 """Checkpoints of a member that Tune keeps: with 4, a quick donor's were gone before a slow starter had read them."""
 
 
-def population_space(spec: SweepSpec, study: SweepStudy, folder: Path) -> dict[str, Any]:
-    """Tune's parameter space: the members, each with its start."""
+def population_space(spec: SweepSpec, study: SweepStudy, folder: Path) -> Tree:
+    """Returns Tune's parameter space: the members, each with its start."""
     while study.num_asked < spec.num_trials:
         number = study.ask().number
         study.assign(number, spec.seeds[0], member_name(number))
@@ -38,8 +39,8 @@ def population_space(spec: SweepSpec, study: SweepStudy, folder: Path) -> dict[s
     }
 
 
-def population_options(spec: SweepSpec, folder: Path) -> dict[str, Any]:
-    """What `tune.RunConfig` is to know more than of other sweeps."""
+def population_options(spec: SweepSpec, folder: Path) -> Tree:
+    """Says what `tune.RunConfig` is to know more than of other sweeps."""
     return {
         "stop": {"finished": 1},
         "checkpoint_config": tune.CheckpointConfig(num_to_keep=_KEPT),
@@ -73,12 +74,12 @@ class MemberNotes(Callback):
         self._spec, self._folder = spec, folder
 
     def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
-        """A member is done."""
+        """Notes that a member is done."""
         self._tell(trial, str(trial.last_result.get("stopped", "")), "")
 
-    def on_trial_error(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
-        """A member has failed for good."""
-        self._tell(trial, "", "crashed; see its log")
+    def on_trial_error(self, iteration: int, trials: object, trial: object, **info: object) -> None:
+        """Notes that a member has failed for good."""
+        self._tell(trial, "", f"crashed; see tune/{Path(trial.local_path).name}/error.txt")
 
     def _tell(self, trial: Any, stopped: str, error: str) -> None:
         number = member_number(trial.local_path)
@@ -94,7 +95,7 @@ class _Inside:
     def __init__(self, spec: SweepSpec) -> None:
         self._spec = spec
 
-    def __call__(self, config: dict[str, Any]) -> dict[str, Any]:
+    def __call__(self, config: Tree) -> Tree:
         values = dict(config["values"])
         for name, dimension in self._spec.dimensions().items():
             found = dimension.distribution

@@ -7,8 +7,9 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.load import save_config
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.run.folder import CONFIG_FILE, RunFolder, SavedState
@@ -18,23 +19,23 @@ if TYPE_CHECKING:
     from rllib_ragen.run.evaluation import Evaluation
 
 OWNER_FILE = "member.json"
-"""In a checkpoint: whose it is, of which iteration, and the values it was trained with."""
+"""Note in a checkpoint: whose it is, of which iteration, and the values it was trained with."""
 EXCHANGES_FILE = "exchanges.jsonl"
 _MEMBER = "member_"
 
 
 def member_name(number: int) -> str:
-    """Of the trial's folder: what stays a member's own when it takes over another's configuration."""
+    """Names the trial's folder: what stays a member's own when it takes over another's configuration."""
     return f"{_MEMBER}{number:04}"
 
 
 def member_number(trial_folder: str) -> int:
-    """The number in `member_name`."""
+    """Returns the number in `member_name`."""
     return int(Path(trial_folder).name.removeprefix(_MEMBER))
 
 
-def play_member(assignment: dict[str, Any]) -> None:
-    """The Tune trainable: {sweep, number, values}; `number` is somebody else's after an exchange.
+def play_member(assignment: Tree) -> None:
+    """Plays as the Tune trainable: {sweep, number, values}; `number` is somebody else's after an exchange.
 
     Reports after every validation, with a checkpoint, and at the end; all as `play_trial` does.
     """
@@ -75,10 +76,8 @@ def play_member(assignment: dict[str, Any]) -> None:
     tune.report(result)
 
 
-def _start(
-    config: RunConfig, path: Path, number: int, values: dict[str, Any], received: Path | None
-) -> SavedState | None:
-    """The checkpoint to go on from, in the member's own folder; None: from the beginning."""
+def _start(config: RunConfig, path: Path, number: int, values: Tree, received: Path | None) -> SavedState | None:
+    """Returns the checkpoint to go on from, in the member's own folder; None: from the beginning."""
     if received is None:
         shutil.rmtree(path, ignore_errors=True)
         return None
@@ -97,7 +96,7 @@ def _start(
     return SavedState(iteration, folder.save_checkpoint(iteration, copy, config.keep_checkpoints))
 
 
-def _note(path: Path, iteration: int, owner: dict[str, Any], values: dict[str, Any]) -> None:
+def _note(path: Path, iteration: int, owner: Tree, values: Tree) -> None:
     row = {"iteration": iteration, "from": owner["number"], "its_values": owner["values"], "values": values}
     with (path / EXCHANGES_FILE).open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")

@@ -16,6 +16,7 @@ import matplotlib
 import numpy as np
 from matplotlib.ticker import NullFormatter
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.load import save_config
 from rllib_ragen.run.evaluation import way
 from rllib_ragen.sweep.spec import SweepSpec
@@ -55,7 +56,7 @@ def write_report(spec: SweepSpec, study: SweepStudy, folder: Path) -> None:
 
 
 def _figures(spec: SweepSpec, study: SweepStudy, folder: Path) -> list[tuple[str, Callable[[], str]]]:
-    """Optuna's own plots where there is enough to plot, and learning curves."""
+    """Returns Optuna's own plots where there is enough to plot, and learning curves."""
     import optuna.visualization.matplotlib as plots
     from optuna.importance import PedAnovaImportanceEvaluator
 
@@ -67,17 +68,17 @@ def _figures(spec: SweepSpec, study: SweepStudy, folder: Path) -> list[tuple[str
         importances = partial(plots.plot_param_importances, finished, evaluator=PedAnovaImportanceEvaluator())
         found.append(("What matters", partial(_drawn, importances)))
     for k, name in enumerate(spec.objectives if len(done) > 1 else ()):
-        target: dict[str, Any] = {} if len(spec.objectives) == 1 else {"target": _nth(k), "target_name": name}
+        target: Tree = {} if len(spec.objectives) == 1 else {"target": _nth(k), "target_name": name}
         for title, plot in (("Slices", plots.plot_slice), ("Parallel coordinates", plots.plot_parallel_coordinate)):
             found.append((f"{title}: {name}", partial(_drawn, partial(plot, finished, **target))))
     return found
 
 
-def _told(value: Any) -> str:
+def _told(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _drawn(plot: Callable[[], Any]) -> str:
+def _drawn(plot: Callable[[], object]) -> str:
     return _svg(plot())
 
 
@@ -101,7 +102,7 @@ def _curves(spec: SweepSpec, study: SweepStudy, folder: Path) -> str:
 
 
 def _validations(folder: Path) -> dict[int, float]:
-    """Iteration → success of sampled replies on the validation instances."""
+    """Returns iteration → success of sampled replies on the validation instances."""
     rows = [json.loads(line) for line in (folder / "progress.jsonl").read_text(encoding="utf-8").splitlines()]
     return {row["iteration"]: row["success"] for row in rows if row.get("split") == "val" and not row["greedy"]}
 
@@ -114,7 +115,7 @@ def _plot() -> Any:
 
 
 def _svg(drawn: Any) -> str:
-    """A figure, or the axes of one, as SVG text for a page."""
+    """Returns a figure, or the axes of one, as SVG text for a page."""
     axes = drawn.ravel()[0] if isinstance(drawn, np.ndarray) else drawn
     figure = axes.figure if hasattr(axes, "figure") and axes.figure is not None else axes
     for part in figure.axes:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from ray.tune.search import Searcher
 
+from ragen_envs.tree import Tree
 from rllib_ragen.sweep.spec import SweepSpec
 from rllib_ragen.sweep.study import SweepStudy, result_of
 
@@ -34,15 +34,15 @@ class StudySearch(Searcher):
             self._study = SweepStudy(self._spec, self._folder / "study.db")
         return self._study
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Tree:
         return self.__dict__ | {"_study": None}
 
-    def set_search_properties(self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any) -> bool:
+    def set_search_properties(self, metric: str | None, mode: str | None, config: Tree, **spec: object) -> bool:
         """Takes nothing: the study has its own space."""
         return True
 
-    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
-        """The next run: its whole config, and which configuration of the study it is."""
+    def suggest(self, trial_id: str) -> Tree | str | None:
+        """Returns the next run: its whole config, and which configuration of the study it is."""
         if self._queue is None:
             self._queue = self._lost()
         if not self._queue:
@@ -56,28 +56,32 @@ class StudySearch(Searcher):
         self._known.add(trial_id)
         return {"sweep": str(self._folder), "number": number, "seed": seed, "values": self.study.trial(number).params}
 
-    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """Nothing: schedulers look at Tune's results themselves."""
+    def on_trial_result(self, trial_id: str, result: Tree) -> None:
+        """Does nothing: schedulers look at Tune's results themselves."""
 
-    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """A run is over: done, stopped early, or failed for good."""
+    def on_trial_complete(self, trial_id: str, result: Tree | None = None, error: bool = False) -> None:
+        """Notes that a run is over: done, stopped early, or failed for good."""
         number, seed = self.study.assigned()[trial_id]
         row = result or {}
         stopped = str(row.get("stopped", ""))
         if not error and not row.get("finished"):
             stopped = f"scheduler {self._spec.scheduler} at iteration {row.get('iteration', 0)}"
-        self.study.tell(number, seed, result_of(row, self._spec, stopped, "crashed; see its log" if error else ""))
+        self.study.tell(
+            number,
+            seed,
+            result_of(row, self._spec, stopped, f"crashed; see tune/{trial_id}/error.txt" if error else ""),
+        )
 
     def save(self, checkpoint_path: str) -> None:
-        """What Tune knows at this moment."""
+        """Saves what Tune knows at this moment."""
         Path(checkpoint_path).write_text(json.dumps(sorted(self._known)))
 
     def restore(self, checkpoint_path: str) -> None:
-        """What Tune knew when it was saved."""
+        """Restores what Tune knew when it was saved."""
         self._known = set(json.loads(Path(checkpoint_path).read_text()))
         self._queue = None
 
     def _lost(self) -> list[tuple[int, int]]:
-        """Pairs of unfinished configurations that no run known to Tune plays."""
+        """Returns pairs of unfinished configurations that no run known to Tune plays."""
         played = {pair for run_id, pair in self.study.assigned().items() if run_id in self._known}
         return [pair for pair in self.study.to_play() if pair not in played]

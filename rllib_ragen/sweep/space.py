@@ -9,8 +9,9 @@ from typing import Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError, nearest
-from rllib_ragen.config.load import Tree, flatten, merge, nest
+from rllib_ragen.config.load import flatten, merge, nest
 
 _KINDS = ("choice", "uniform", "loguniform", "int", "logint")
 
@@ -23,12 +24,12 @@ class Dimension:
     distribution: BaseDistribution
 
     def settings(self, value: Any) -> Tree:
-        """The config tree that sets the keys to `value`, as Optuna knows it."""
+        """Returns the config tree that sets the keys to `value`, as Optuna knows it."""
         values = json.loads(value) if isinstance(value, str) and value.startswith(("[", "{")) else value
         return merge(*map(nest, self.keys, values if len(self.keys) > 1 else [values]))
 
     def samples(self) -> list[Any]:
-        """Values whose configs are worth checking before a sweep starts: every choice, or both ends."""
+        """Returns values whose configs are worth checking before a sweep starts: every choice, or both ends."""
         found = self.distribution
         if isinstance(found, CategoricalDistribution):
             return list(found.choices)
@@ -36,8 +37,8 @@ class Dimension:
         return [found.low, found.high]
 
 
-def read_space(tree: Mapping[str, Any], known_keys: Sequence[str]) -> dict[str, Dimension]:
-    """Dimensions by their names in the file.
+def read_space(tree: Mapping[str, object], known_keys: Sequence[str]) -> dict[str, Dimension]:
+    """Returns dimensions by their names in the file.
 
     A name is a key of the config (`learner.lr`), or several with commas between, which then take their values from
     lists. Each has one of `choice: [a, b, …]`, `uniform: [low, high]`, `loguniform`, `int` and `logint`, both ends
@@ -56,7 +57,7 @@ def read_space(tree: Mapping[str, Any], known_keys: Sequence[str]) -> dict[str, 
     return space
 
 
-def _dimension(name: str, given: Any, known_keys: Sequence[str]) -> Dimension:
+def _dimension(name: str, given: object, known_keys: Sequence[str]) -> Dimension:
     keys = tuple(key.strip() for key in name.split(","))
     for key in keys:
         # Below env.task everything is the task's business.
@@ -97,6 +98,6 @@ def _range(name: str, kind: str, values: list[Any]) -> BaseDistribution:
     return FloatDistribution(float(values[0]), float(values[1]), log=kind == "loguniform")
 
 
-def known_keys(defaults: Mapping[str, Any]) -> list[str]:
-    """The dotted keys that a space may name, from a config's defaults."""
+def known_keys(defaults: Mapping[str, object]) -> list[str]:
+    """Returns the dotted keys that a space may name, from a config's defaults."""
     return [key for key in flatten(defaults) if key not in ("name", "results_dir", "seed")]

@@ -6,14 +6,15 @@ import itertools
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import yaml
 from optuna.distributions import CategoricalDistribution
 from pydantic import Field, ValidationError
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import Tree, flatten, merge, preset
+from rllib_ragen.config.load import flatten, merge, preset
 from rllib_ragen.config.messages import sentence
 from rllib_ragen.config.schema import RunConfig, Section
 from rllib_ragen.starpo.checks.build_config import build_config
@@ -29,6 +30,7 @@ SMOKE: Tree = {
 }
 """Laid over the base config by --smoke: whether it runs, not what it finds."""
 _CHECKED_COMBINATIONS = 256
+"""Combinations that are checked before a sweep starts: a second's work; larger grids are checked at their edges."""
 _EXCHANGEABLE = ("learner.", "credit.", "rollout.")
 _FIXED = (
     *("credit.estimator", "learner.lora_rank", "learner.lora_alpha", "learner.lora_targets", "learner.num_learners"),
@@ -42,8 +44,8 @@ class SweepSpec(Section):
 
     name: str = Field(pattern=r"^\w[\w.-]*$", description="study's and folder's name")
     question: str = Field("", description="what the sweep is to answer, for people")
-    base: dict[str, Any] = Field(default_factory=dict, description="config of every run, over its environment's preset")
-    space: dict[str, Any] = Field(default_factory=dict, description="what varies: key → choice, uniform, …")
+    base: Tree = Field(default_factory=dict, description="config of every run, over its environment's preset")
+    space: Tree = Field(default_factory=dict, description="what varies: key → choice, uniform, …")
     sampler: Literal["tpe", "random", "grid", "cmaes"] = Field("tpe", description="who chooses")
     scheduler: Literal["none", "asha", "median", "pbt", "pb2"] = Field(
         "none", description="who stops hopeless runs early, or (pbt, pb2) lets them go on from the best ones' weights"
@@ -59,17 +61,19 @@ class SweepSpec(Section):
     retries: int = Field(1, ge=0, description="how often a crashed run goes on from its checkpoint")
 
     def dimensions(self) -> dict[str, Dimension]:
-        """The space. Raises ConfigError if it makes no sense."""
+        """Returns the space. Raises ConfigError if it makes no sense."""
         return read_space(self.space, known_keys(RunConfig().model_dump(mode="json")))
 
-    def combinations(self) -> list[dict[str, Any]]:
-        """Every choice, or both ends, of every dimension with those of every other: a grid, if all are choices."""
+    def combinations(self) -> list[Tree]:
+        """Returns every choice, or both ends, of every dimension with those of every other: a grid, if all are
+        choices.
+        """
         dimensions = self.dimensions()
         everything = itertools.product(*(dimension.samples() for dimension in dimensions.values()))
         return [dict(zip(dimensions, values, strict=True)) for values in everything]
 
     def first_config(self) -> RunConfig:
-        """The config of one run of the sweep: what its runs ask for, before any is chosen."""
+        """Returns the config of one run of the sweep: what its runs ask for, before any is chosen."""
         first = {name: dimension.samples()[0] for name, dimension in self.dimensions().items()}
         return self.config(first, self.seeds[0])
 
@@ -83,8 +87,8 @@ class SweepSpec(Section):
         """Configurations that will be tried."""
         return min(self.trials, len(self.combinations())) if self.sampler == "grid" else self.trials
 
-    def config(self, values: Mapping[str, Any], seed: int) -> RunConfig:
-        """The config of one run.
+    def config(self, values: Mapping[str, object], seed: int) -> RunConfig:
+        """Returns the config of one run.
 
         Args:
             values: of every dimension, by its name.
@@ -99,8 +103,8 @@ class SweepSpec(Section):
         return build_config(preset(env), settings, {"seed": seed})
 
 
-def read_sweep(tree: Mapping[str, Any], *, smoke: bool = False) -> SweepSpec:
-    """The checked sweep.
+def read_sweep(tree: Mapping[str, object], *, smoke: bool = False) -> SweepSpec:
+    """Returns the checked sweep.
 
     Raises:
         ConfigError: one sentence that names the key.
@@ -147,7 +151,7 @@ def _check_search(spec: SweepSpec) -> None:
         if len(spec.objectives) > 1:
             raise ConfigError("sampler=cmaes has one objective; allowed with several: tpe, random, grid")
         if find_spec("cmaes") is None:
-            raise ConfigError("sampler=cmaes needs the package cmaes (pip install cmaes)")
+            raise ConfigError("sampler=cmaes needs the package cmaes (pip install 'rllib_ragen[cmaes]')")
 
 
 def check_population(spec: SweepSpec) -> None:
@@ -171,7 +175,7 @@ def check_population(spec: SweepSpec) -> None:
         if spec.scheduler == "pb2" and isinstance(dimension.distribution, CategoricalDistribution):
             raise ConfigError(f"space.{name}: scheduler=pb2 needs numbers to fit; allowed: uniform, loguniform, int")
     if spec.scheduler == "pb2" and find_spec("sklearn") is None:
-        raise ConfigError("scheduler=pb2 needs the package scikit-learn (pip install scikit-learn)")
+        raise ConfigError("scheduler=pb2 needs the package scikit-learn (pip install 'rllib_ragen[pb2]')")
     interval = spec.first_config().eval.interval
     if interval and spec.exchange_iterations % interval:
         raise ConfigError(
@@ -180,5 +184,5 @@ def check_population(spec: SweepSpec) -> None:
         )
 
 
-def _told(values: Mapping[str, Any]) -> str:
+def _told(values: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items())

@@ -20,15 +20,17 @@ import optuna
 from optuna.samplers import BaseSampler, CmaEsSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.faults.private_names.of_optuna import note
 from rllib_ragen.sweep.spec import MINIMISED, SweepSpec
 
-Result = dict[str, Any]
+Result = Tree
 """objectives by name, `iteration`, `stopped` ("" or why before its end), `error` ("" or what)."""
 _SPACE = "space"
 _ENDED_WITH = "ended_with"
 _SEED = 0
+"""Seed of Optuna's samplers: the same sweep asks for the same configurations."""
 
 
 class SweepStudy:
@@ -67,21 +69,21 @@ class SweepStudy:
         return sum(trial.state != TrialState.WAITING for trial in self.study.trials)
 
     def ask(self) -> FrozenTrial:
-        """A new configuration."""
+        """Returns a new configuration."""
         number = self.study.ask(self._distributions).number
         return self.trial(number)
 
     def trial(self, number: int) -> FrozenTrial:
-        """One configuration and what is known of it."""
+        """Returns one configuration and what is known of it."""
         found: FrozenTrial = self.study.trials[number]
         return found
 
     def assign(self, number: int, seed: int, run_id: str) -> None:
-        """Run `run_id` plays configuration `number` with `seed`."""
+        """Notes that run `run_id` plays configuration `number` with `seed`."""
         self._note(number, f"run:{seed}", run_id)
 
     def assigned(self) -> dict[str, tuple[int, int]]:
-        """Run id → (configuration, seed), of everything that was ever assigned."""
+        """Returns run id → (configuration, seed), of everything that was ever assigned."""
         return {
             run_id: (trial.number, int(name.removeprefix("run:")))
             for trial in self.study.trials
@@ -90,13 +92,13 @@ class SweepStudy:
         }
 
     def to_play(self) -> list[tuple[int, int]]:
-        """(configuration, seed) of everything that was begun and has no result."""
+        """Returns (configuration, seed) of everything that was begun and has no result."""
         running = self.study.get_trials(states=(TrialState.RUNNING,))
         pairs = [(trial, seed) for trial in running for seed in self._spec.seeds]
         return [(trial.number, seed) for trial, seed in pairs if f"result:{seed}" not in trial.user_attrs]
 
-    def tell(self, number: int, seed: int, result: Result, ended_with: Mapping[str, Any] | None = None) -> None:
-        """One run is over; the configuration is, when all of its runs are. Telling twice changes nothing.
+    def tell(self, number: int, seed: int, result: Result, ended_with: Mapping[str, object] | None = None) -> None:
+        """Tells that one run is over; the configuration is, when all its runs are. Telling twice changes nothing.
 
         ended_with: values that the run had at last, where they are not those that it was asked with.
         """
@@ -130,26 +132,26 @@ class SweepStudy:
         else:
             self.study.tell(number, values)
 
-    def _note(self, number: int, name: str, value: Any) -> None:
+    def _note(self, number: int, name: str, value: object) -> None:
         note(self.study, number, name, value)
 
     def finished(self) -> list[FrozenTrial]:
-        """Configurations with objectives, in the order they were asked for."""
+        """Returns configurations with objectives, in the order they were asked for."""
         return self.study.get_trials(states=(TrialState.COMPLETE,))
 
     def best(self) -> list[FrozenTrial]:
-        """The best configuration; of several objectives the Pareto front."""
+        """Returns the best configuration; of several objectives the Pareto front."""
         return list(self.study.best_trials) if self.finished() else []
 
 
-def values_of(trial: FrozenTrial) -> dict[str, Any]:
-    """What a configuration is: what was asked for, of a population's member what it ended with."""
+def values_of(trial: FrozenTrial) -> Tree:
+    """Says what a configuration is: what was asked for, of a population's member what it ended with."""
     return {**trial.params, **trial.user_attrs.get(_ENDED_WITH, {})}
 
 
 def result_of(row: Mapping[str, Any], spec: SweepSpec, stopped: str = "", error: str = "") -> Result:
-    """A run's result from what it last reported."""
-    objectives: dict[str, Any] = {name: float(row.get(name, math.nan)) for name in spec.objectives}
+    """Returns a run's result from what it last reported."""
+    objectives: Tree = {name: float(row.get(name, math.nan)) for name in spec.objectives}
     return {**objectives, "iteration": int(row.get("iteration", 0)), "stopped": stopped, "error": error}
 
 

@@ -30,18 +30,18 @@ class SweepTable:
         return ["trial", *self._spec.objectives, *self.names, "note"]
 
     def rows(self) -> list[list[str]]:
-        """Finished configurations, best first, then the failed ones."""
+        """Returns finished configurations, best first, then the failed ones."""
         return [self._row(trial) for trial in (*self.trials, *self.others)]
 
     def text(self) -> str:
-        """Aligned columns."""
+        """Returns aligned columns."""
         rows = [self.header, *self.rows()]
         widths = [max(len(row[i]) for row in rows) for i in range(len(self.header))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
         return "\n".join(line.rstrip() for line in lines)
 
     def write_csv(self, path: Path) -> None:
-        """One line per configuration: exact numbers."""
+        """Writes one line per configuration: exact numbers."""
         with path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             spreads = [f"{name}_spread" for name in self._spec.objectives]
@@ -63,11 +63,11 @@ class SweepTable:
 
 
 def _with_spread(value: float, spread: float | None) -> str:
-    """One seed tells no spread."""
+    """Returns one seed tells no spread."""
     return f"{value:.3g}" if spread is None else f"{value:.3g} ± {spread:.2g}"
 
 
 def note_of(trial: FrozenTrial) -> str:
-    """Why a configuration failed or stopped early; empty if it did not."""
+    """Says why a configuration failed or stopped early; empty if it did not."""
     attrs = trial.user_attrs
     return str(attrs.get("failed") or attrs.get("stopped") or "")

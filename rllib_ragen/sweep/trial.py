@@ -6,8 +6,9 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.load import read_yaml
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.run.folder import RunFolder, SavedState, is_run_folder
@@ -21,16 +22,16 @@ if TYPE_CHECKING:
 
 SPEC_FILE = "sweep.yaml"
 RESULT_FILE = "result.json"
-"""In a run folder: the run is over, and this is what it reported last."""
+"""What a run that is over reported last, in its folder."""
 
 
 def run_folder_of(sweep: Path, number: int, seed: int) -> Path:
-    """Where the run of a configuration with a seed is."""
+    """Says where the run of a configuration with a seed is."""
     return sweep / "runs" / f"trial_{number:04}_seed{seed}"
 
 
-def play_trial(assignment: dict[str, Any]) -> None:
-    """The Tune trainable. `assignment` is StudySearch.suggest's: {sweep, number, seed, values}.
+def play_trial(assignment: Tree) -> None:
+    """Plays as the Tune trainable. `assignment` is StudySearch.suggest's: {sweep, number, seed, values}.
 
     Reports after every validation: the objectives, `iteration`, and at the end `finished` and `stopped`. A run that is
     finished already, of which Tune has lost track, only reports.
@@ -51,8 +52,8 @@ def play_trial(assignment: dict[str, Any]) -> None:
     tune.report(json.loads((path / RESULT_FILE).read_text()))
 
 
-def run_config(sweep: Path, values: Mapping[str, Any], seed: int, path: Path) -> RunConfig:
-    """The config of a run of the sweep whose folder is `path`."""
+def run_config(sweep: Path, values: Mapping[str, object], seed: int, path: Path) -> RunConfig:
+    """Returns the config of a run of the sweep whose folder is `path`."""
     config = load_spec(sweep).config(values, seed)
     config.results_dir, config.name = path.parent, path.name
     if config.learner.torch_threads is None:
@@ -61,7 +62,7 @@ def run_config(sweep: Path, values: Mapping[str, Any], seed: int, path: Path) ->
     return config
 
 
-def finish(path: Path, result: dict[str, Any]) -> None:
+def finish(path: Path, result: Tree) -> None:
     """Marks the run in `path` as over, at once or not at all."""
     partial = (path / RESULT_FILE).with_suffix(".part")
     partial.write_text(json.dumps(result))
@@ -73,13 +74,13 @@ def train(
     start: SavedState | None,
     on_evaluation: OnEvaluation | None = None,
     on_save: OnSave | None = None,
-) -> dict[str, Any]:
+) -> Tree:
     """Trains from `start` in the run folder that the config names; the last validation, and why it stopped if early."""
     from rllib_ragen.faults.interrupt import Interrupt
     from rllib_ragen.faults.watchdog import Watchdog
     from rllib_ragen.run.console import Display
     from rllib_ragen.run.evaluation import find_baselines
-    from rllib_ragen.run.loop import run_training
+    from rllib_ragen.run.loop import Surroundings, run_training
     from rllib_ragen.run.preflight import preflight
 
     assert config.name is not None
@@ -98,16 +99,15 @@ def train(
             hang_timeout_s=fault.hang_timeout_s,
             stacks=path / "hang.txt",
         ):
-            training, reason = run_training(
-                config, folder, start, display, interrupt, baselines, on_evaluation=on_evaluation, on_save=on_save
-            )
+            around = Surroundings(config, folder, display, interrupt, baselines, on_evaluation, on_save)
+            training, reason = run_training(around, start)
     early = "" if training.iteration >= config.iterations else f"{reason} (iteration {training.iteration})"
     last = [one for one in training.evaluations if (one.split, one.iteration) == ("val", training.iteration)]
     return {**measures(last), "finished": True, "stopped": early}
 
 
 def measures(found: Sequence[Evaluation]) -> dict[str, float]:
-    """What the objectives and schedulers look at, from one validation."""
+    """Says what the objectives and schedulers look at, from one validation."""
     numbers: dict[str, float] = {"iteration": found[0].iteration}
     for evaluation in found:
         if evaluation.greedy:
@@ -120,12 +120,12 @@ def measures(found: Sequence[Evaluation]) -> dict[str, float]:
 
 
 def load_spec(sweep: Path) -> SweepSpec:
-    """The sweep that was saved in its folder. Raises ConfigError if this version cannot read it."""
+    """Returns the sweep that was saved in its folder. Raises ConfigError if this version cannot read it."""
     return read_sweep(read_yaml(sweep / SPEC_FILE))
 
 
 def resources_of(config: RunConfig) -> PlacementGroupFactory:
-    """What one run asks Ray for: the driver with a local learner, each runner, each remote learner."""
+    """Says what one run asks Ray for: the driver with a local learner, each runner, each remote learner."""
     from ray.tune import PlacementGroupFactory
 
     rollout, learner = config.rollout, config.learner

@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ray import tune
+from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, MedianStoppingRule
 
+from ragen_envs.tree import Tree
+from rllib_ragen.faults.exit_codes import ExitCode
 from rllib_ragen.run.start_ray import start_ray
 from rllib_ragen.sweep.console import SweepLines
 from rllib_ragen.sweep.population import population_options, population_scheduler, population_space
@@ -24,11 +27,12 @@ from rllib_ragen.sweep.table import SweepTable
 from rllib_ragen.sweep.trial import play_trial, resources_of
 
 NO_SUCCESS = 1
+"""Exit code of a sweep in which no run came to its end."""
 _TUNE = "tune"
 
 
 def tune_sweep(spec: SweepSpec, folder: Path, *, resume: bool) -> int:
-    """Runs the sweep to its end and writes its report; 0, or 1 if no configuration succeeded.
+    """Runs the sweep to its end and writes its report; 0, 1 if no configuration succeeded, 130 after Ctrl-C.
 
     Raises:
         ConfigError: Ray has not what one run asks for, or the study is of another space.
@@ -48,28 +52,38 @@ def tune_sweep(spec: SweepSpec, folder: Path, *, resume: bool) -> int:
         # Ray makes one of SIGTERM, which `ray job stop` sends.
         print(f"Stopped. To go on: python -m rllib_ragen.sweep --resume {folder}", flush=True)
         raise
+    if study.to_play() or study.num_asked < spec.num_trials:
+        # Tune takes SIGINT for itself, and returns.
+        print(f"Stopped. To go on: python -m rllib_ragen.sweep --resume {folder}", flush=True)
+        return ExitCode.INTERRUPTED
     best = study.best()
     write_report(spec, study, folder)
-    if not best:
-        print(f"No configuration succeeded; their logs are in {folder / 'runs'}.")
-        return NO_SUCCESS
     print(f"\n{SweepTable(study, spec).text()}\n")
+    if not best:
+        print(f"No configuration succeeded. {where_it_says_why(folder)}")
+        return NO_SUCCESS
     print(f"report        {folder / 'report.html'}, trials.csv")
     print(f"best config   {folder / 'best.yaml'}  (python -m rllib_ragen.run --config {folder / 'best.yaml'})")
     return 0
 
 
+def where_it_says_why(folder: Path) -> str:
+    """Returns the files that tell why runs have failed: Tune's for each, and the runs' own logs as far as they got."""
+    told = [*sorted(folder.glob(f"{_TUNE}/*/error.txt")), *sorted(folder.glob("runs/*/log.txt"))]
+    return "\n  ".join(["Why is in:", *map(str, told)]) if told else "No run came as far as a log."
+
+
 def tuner(spec: SweepSpec, folder: Path, resume: bool) -> Any:
-    """A new Tuner, or the saved one; a sweep that was killed before Tune saved anything begins again."""
+    """Returns a new Tuner, or the saved one; a sweep that was killed before Tune saved anything begins again."""
     play = play_member if spec.is_population else play_trial
     trainable = tune.with_resources(play, resources_of(spec.first_config()))
     state = folder / _TUNE
     if resume and tune.Tuner.can_restore(str(state)):
         return tune.Tuner.restore(str(state), trainable, resume_unfinished=True, resume_errored=False)
-    search: dict[str, Any] = {"search_alg": StudySearch(spec, folder), "num_samples": spec.num_trials * len(spec.seeds)}
-    options: dict[str, Any] = {"callbacks": []}
-    space: dict[str, Any] = {}
-    name: Callable[[Any], str] = _trial_id
+    search: Tree = {"search_alg": StudySearch(spec, folder), "num_samples": spec.num_trials * len(spec.seeds)}
+    options: Tree = {"callbacks": []}
+    space: Tree = {}
+    name: Callable[[Trial], str] = _trial_id
     if spec.is_population:
         space = population_space(spec, SweepStudy(spec, folder / "study.db"), folder)
         search, options = {}, population_options(spec, folder)
@@ -94,11 +108,11 @@ def tuner(spec: SweepSpec, folder: Path, resume: bool) -> Any:
     )
 
 
-def _trial_id(trial: Any) -> str:
+def _trial_id(trial: Trial) -> str:
     return str(trial.trial_id)
 
 
-def _member(trial: Any) -> str:
+def _member(trial: Trial) -> str:
     return member_name(trial.config["number"])
 
 

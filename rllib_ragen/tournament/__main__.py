@@ -8,35 +8,43 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragen_envs.games.baselines import best_script
 from ragen_envs.games.env import TextGameEnv
+from ragen_envs.games.game import TextGame
 from ragen_envs.games.limits import GameLimits
 from ragen_envs.games.players import PLAYERS
 from ragen_envs.games.registry import game_names, make_game
+from ragen_envs.tree import Tree
 from rllib_ragen.config.command_line import make_parser, positive, read_layers, run_command
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten, merge, preset
 from rllib_ragen.config.schema import EMBEDDED_MODEL, RunConfig
 from rllib_ragen.config.task_names import game_name, task_name
+from rllib_ragen.faults.ending import leave
+from rllib_ragen.faults.exit_codes import NothingPlayed
+from rllib_ragen.faults.watchdog import Watchdog, on_stderr
 from rllib_ragen.models.folder import check_model_folder
 from rllib_ragen.models.quiet_libraries import quieten
 from rllib_ragen.models.tiny.run_model import ensure_run_model
 from rllib_ragen.starpo.checks.build_config import build_config
-from rllib_ragen.tournament.players import ReplyLimits, ScriptedPlayer, TablePlayer
+from rllib_ragen.starpo.checks.games import plays
+from rllib_ragen.tournament.reply_limits import ReplyLimits
 
 if TYPE_CHECKING:
+    from rllib_ragen.rollout.conversation import Sampler
     from rllib_ragen.tournament.elo import Rating
-    from rllib_ragen.tournament.matches import Record
+    from rllib_ragen.tournament.match_session import Record
     from rllib_ragen.tournament.model_sources import ModelSource
 
 RANDOM = "uniform"
 """The player that ratings are relative to."""
 _FORMAT = 1
+"""Number of the JSON file's layout."""
 _PIPE_WIDTH = 150
 """Columns of tables that no terminal shows."""
 
@@ -66,12 +74,12 @@ class Plan:
         )
 
     def make_env(self) -> TextGameEnv:
-        """A table."""
+        """Returns a table."""
         return TextGameEnv(make_game(self.game, **self.config.env.task), self.limits)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code: 0 done, 2 bad input."""
+    """Returns the command; its exit code: 0 done, 2 bad input."""
     options = parse(arguments)
 
     def work() -> None:
@@ -79,7 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             plan = make_plan(options)
             if options.out.exists() and not options.force:
                 raise ConfigError(f"--out: {options.out} exists already; give --force to replace it")
-            report = hold(plan)
+            fault = plan.config.fault
+            with Watchdog(on_stderr, report_after_s=fault.report_after_s, hang_timeout_s=fault.hang_timeout_s):
+                report = hold(plan)
         except ValueError as error:
             raise ConfigError(str(error)) from error
         options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Returns the command line."""
     parser = make_parser(
         "tournament",
         "Every two of the models and scripted players play a game in both seats; prints results, ratings and, in small "
@@ -114,7 +124,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def make_plan(options: argparse.Namespace) -> Plan:
-    """Settings are those of the run that the first model comes from, if that played this game; the options win.
+    """Returns settings are those of the run that the first model comes from, if that played this game; the options win.
 
     Raises:
         ConfigError: whatever is wrong, in one sentence.
@@ -141,25 +151,31 @@ def make_plan(options: argparse.Namespace) -> Plan:
     if models and config.rollout.engine == "vllm":
         raise ConfigError("rollout.engine=vllm: models play here with the hf engine; allowed: auto, hf")
     try:
-        seats = make_game(game, **config.env.task).seats
-        if len(seats) != 2:
-            raise ConfigError(f"env.name: {game} has {len(seats)} seats here; tournaments are for two")
-        return Plan(game, config, [_ready(one, config) for one in models], _scripts(options, game), options.plays,
+        table = make_game(game, **config.env.task)
+        if len(table.seats) != 2:
+            raise ConfigError(f"env.name: {game} has {len(table.seats)} seats here; tournaments are for two")
+        scripts = _scripts(options, game, table)
+        if alike := [one.name for one in models if one.name in scripts]:
+            raise ConfigError(f"{alike[0]!r} names a model's folder and a scripted player: rename the folder")
+        return Plan(game, config, [_ready(one, config) for one in models], scripts, options.plays,
                     0.0 if options.greedy else config.rollout.temperature)  # fmt: skip
     except ValueError as error:
         raise ConfigError(str(error)) from None
 
 
-def _scripts(options: argparse.Namespace, game: str) -> list[str]:
+def _scripts(options: argparse.Namespace, game: str, table: TextGame) -> list[str]:
     best = best_script(game)
     asked: list[str] = ([best] if best else []) if options.scripts is None else options.scripts
     if unknown := [name for name in asked if name not in PLAYERS]:
         raise ConfigError(f"--scripts: there is no player {unknown[0]!r}; allowed: {', '.join(PLAYERS)}")
+    if unable := [name for name in asked if not plays(name, table)]:
+        able = [name for name in PLAYERS if plays(name, table)]
+        raise ConfigError(f"--scripts: {unable[0]} cannot play {table.title}; allowed: {', '.join(able)}")
     return list(dict.fromkeys([RANDOM, *asked]))
 
 
 def _ready(source: ModelSource, config: RunConfig) -> ModelSource:
-    """The source, checked; `tiny` as the small model of the game."""
+    """Returns the source, checked; `tiny` as the small model of the game."""
     if source.name == EMBEDDED_MODEL:
         tiny = config.model_copy(update={"model": config.model.model_copy(update={"path": EMBEDDED_MODEL})})
         source = replace(source, folder=ensure_run_model(tiny))
@@ -167,7 +183,7 @@ def _ready(source: ModelSource, config: RunConfig) -> ModelSource:
     return source
 
 
-def hold(plan: Plan) -> dict[str, Any]:
+def hold(plan: Plan) -> Tree:
     """Plays, prints, and returns what the JSON file holds."""
     from rich.console import Console
 
@@ -183,20 +199,30 @@ def hold(plan: Plan) -> dict[str, Any]:
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
     game = plan.make_env().game
-    players = _players(plan)
-    names = [player.name for player in players]
+    models = [source.name for source in plan.models]
+    names = [*models, *plan.scripts]
     fixtures = round_robin(names, game, plan.plays, plan.config.seed)
     console.print(f"{plan.game}: {len(names)} players, {len(fixtures)} games", markup=False)
-    records = play_all(fixtures, players, plan.make_env, _progress(len(fixtures)))
+    records = play_all(
+        fixtures,
+        _load(plan),
+        plan.make_env,
+        env_timeout_s=plan.config.rollout.env_timeout_s,
+        progress=_progress(len(fixtures)),
+    )
+    if failed := [record for record in records if record.error]:
+        told = f"{len(failed)} of {len(records)} games failed; the first: {failed[0].error}"
+        if len(failed) == len(records):
+            raise NothingPlayed(told)
+        console.print(f"{told}\nThey count for nobody.", markup=False)
     results = seat_results(records, game)
-    models = [source.name for source in plan.models]
     leaks = {name: scripts_exploited(plan.game, PLAYERS[name]) for name in plan.scripts}
     leaks |= {name: exploited(records, game, plan.game, name) for name in models}
     print_results(console, results, models or names)
     found: dict[str, Rating] = {}
     if not game.cooperative:
         try:
-            found = ratings(results, RANDOM)
+            found = ratings(records, game, RANDOM)
             print_ratings(console, found, RANDOM, leaks)
         except ValueError as error:  # nearly all games were cut off
             console.print(f"no ratings: {error}", markup=False)
@@ -207,7 +233,7 @@ def hold(plan: Plan) -> dict[str, Any]:
     })  # fmt: skip
 
 
-def _report(plan: Plan, records: Sequence[Record], found: Mapping[str, Any]) -> dict[str, Any]:
+def _report(plan: Plan, records: Sequence[Record], found: Mapping[str, Any]) -> Tree:
     return {
         "format": _FORMAT,
         "game": plan.game,
@@ -217,23 +243,23 @@ def _report(plan: Plan, records: Sequence[Record], found: Mapping[str, Any]) -> 
         "plays": plan.plays,
         "seed": plan.config.seed,
         "games": len(records),
+        "errors": [record.error for record in records if record.error],
         "models": {source.name: str(source.adapter or source.folder) for source in plan.models},
         **found,
     }
 
 
-def _players(plan: Plan) -> list[TablePlayer]:
-    scripts: list[TablePlayer] = [ScriptedPlayer(name, PLAYERS[name], think=plan.limits.think) for name in plan.scripts]
+def _load(plan: Plan) -> dict[str, Sampler]:
+    """Returns the models, by name."""
     if not plan.models:
-        return scripts
-    from rllib_ragen.tournament.model_player import ModelPlayer
+        return {}
+    from rllib_ragen.tournament.model_player import load_player
 
     quieten()
+    return {source.name: load_player(source, plan.replies) for source in plan.models}
 
-    return [*(ModelPlayer.load(source, plan.replies) for source in plan.models), *scripts]
 
-
-def _progress(total: int) -> Any:
+def _progress(total: int) -> Callable[[int], None]:
     """Tells the terminal how far it is, about twenty times."""
     every = max(1, total // 20)
 
@@ -245,4 +271,4 @@ def _progress(total: int) -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main)

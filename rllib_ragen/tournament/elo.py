@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 ANCHOR_ELO = 1000.0
+"""Rating of the player that the others are measured against."""
 _PER_NAT = 400 / math.log(10)
 _Z = 1.959964
+"""Half width of a 95 % interval in standard errors."""
 _MAX_STEPS = 200
+"""Newton steps: a likelihood with one maximum takes some ten."""
 _MAX_STEP = 1.0
+"""Longest Newton step in nats: keeps the first ones, far from the maximum, from overshooting."""
 Array = npt.NDArray[np.float64]
+Points = Mapping[tuple[str, str], float]
+"""Score of a against b, of every ordered pair (a, b) that has met."""
 
 
 @dataclass(frozen=True)
@@ -28,18 +34,25 @@ class Rating:
 
 
 def elo_ratings(
-    points: Mapping[tuple[str, str], float], anchor: str, *, anchor_elo: float = ANCHOR_ELO, prior_draws: float = 1.0
+    points: Points,
+    anchor: str,
+    *,
+    anchor_elo: float = ANCHOR_ELO,
+    prior_draws: float = 1.0,
+    by_instance: Sequence[Points] = (),
 ) -> dict[str, Rating]:
     """Ratings under P(a beats b) = 1 / (1 + 10^((b − a)/400)), a draw as half a win of each.
 
     The interval is the normal one, from the curvature of the likelihood at its maximum. Draws make it too wide rather
-    than too narrow.
+    than too narrow. Games on one instance are no independent draws: with `by_instance` it is not narrower than the
+    spread of what the instances say (the sandwich estimator, clustered).
 
     Args:
         points: of every ordered pair (a, b) that has met, what a scored against b: wins + draws / 2.
         anchor: the player whose rating is `anchor_elo`.
         prior_draws: drawn games added to each pair that has met, so that who has won every game gets a finite rating;
             0: none, the plain maximum.
+        by_instance: `points` by distinct instance.
 
     Raises:
         ValueError: the anchor has not played, or ratings are not determined: somebody is not linked to the anchor by
@@ -56,15 +69,18 @@ def elo_ratings(
     scored = scored + met * prior_draws / 2
     _check_determined(scored, names)
     strengths, covariance = _maximum(scored)
+    variances = np.diag(covariance)
+    if len(by_instance) > 1:
+        variances = np.maximum(variances, _clustered(by_instance, index, strengths, covariance))
     ratings = {}
     for name, i in index.items():
-        elo, half = anchor_elo + _PER_NAT * strengths[i], _Z * _PER_NAT * math.sqrt(covariance[i, i])
+        elo, half = anchor_elo + _PER_NAT * strengths[i], _Z * _PER_NAT * math.sqrt(variances[i])
         ratings[name] = Rating(float(elo), float(elo - half), float(elo + half))
     return ratings
 
 
 def _maximum(scored: Array) -> tuple[Array, Array]:
-    """(strengths in nats, the first 0; their covariance), by Newton's method: the likelihood is concave."""
+    """Returns (strengths in nats, the first 0; their covariance), by Newton's method: the likelihood is concave."""
     count = len(scored)
     games = scored + scored.T
     strengths: Array = np.zeros(count)
@@ -82,8 +98,23 @@ def _maximum(scored: Array) -> tuple[Array, Array]:
     return strengths, covariance
 
 
+def _clustered(by_instance: Sequence[Points], index: Mapping[str, int], strengths: Array, covariance: Array) -> Array:
+    """Variances of the strengths, from how far the instances pull them apart."""
+    expected = 1 / (1 + np.exp(strengths[None, :] - strengths[:, None]))
+    pulls: Array = np.zeros((len(by_instance), len(index)))
+    for k, points in enumerate(by_instance):
+        scored: Array = np.zeros((len(index), len(index)))
+        for (one, other), value in points.items():
+            scored[index[one], index[other]] += value
+        pulls[k] = (scored - (scored + scored.T) * expected).sum(axis=1)
+    count = len(by_instance)
+    # The anchor's row and column of `covariance` are 0.
+    found: Array = np.diag(covariance @ (pulls.T @ pulls) @ covariance) * count / (count - 1)
+    return found
+
+
 def _check_determined(scored: Array, names: list[str]) -> None:
-    """Ratings are finite and unique if points lead from each player to each other (Ford, 1957)."""
+    """Checks that points lead from each player to each other: only then ratings are finite and unique (Ford, 1957)."""
     for direction in (scored, scored.T):
         reached, frontier = {0}, [0]
         while frontier:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import read_yaml
 from rllib_ragen.config.schema import EMBEDDED_MODEL
@@ -26,12 +26,12 @@ class ModelSource:
     """A transformers folder."""
     adapter: Path | None = None
     """A peft folder on top of it."""
-    config: dict[str, Any] | None = None
-    """Of the run that it comes from."""
+    config: Tree | None = None
+    """Config of the run that it comes from."""
 
 
 def find_models(given: Sequence[str]) -> list[ModelSource]:
-    """The models, each with a name of its own.
+    """Returns the models, each with a name of its own.
 
     Raises:
         ConfigError: see `find_model`, or the same model twice.
@@ -49,8 +49,8 @@ def find_models(given: Sequence[str]) -> list[ModelSource]:
 
 
 def find_model(given: str) -> ModelSource:
-    """The model that `given` names: tiny, a transformers folder, a run folder (its newest checkpoint), a checkpoint, or
-    one of the policies in a checkpoint.
+    """Returns the model that `given` names: tiny, a transformers folder, a run folder (its newest checkpoint), a
+    checkpoint, or one of the policies in a checkpoint.
 
     Raises:
         ConfigError: there is none, or a checkpoint with several policies of which none is named.
@@ -77,7 +77,7 @@ def find_model(given: str) -> ModelSource:
 
 
 def _policy(checkpoint: Path, policy: str | None) -> ModelSource:
-    """A policy of a checkpoint; the one that learns if none is named."""
+    """Returns a policy of a checkpoint; the one that learns if none is named."""
     try:
         found = saved_policy(checkpoint, policy)
         manifest = read_manifest(checkpoint)
@@ -89,13 +89,13 @@ def _policy(checkpoint: Path, policy: str | None) -> ModelSource:
 
 
 def _told_apart(path: Path, others: Sequence[Path]) -> str:
-    """The end of `path` that none of `others` shares."""
+    """Returns the end of `path` that none of `others` shares."""
     lengths = range(1, len(path.parts) + 1)
     ends = (path.parts[-length:] for length in lengths)
     return "/".join(next(end for end in ends if sum(other.parts[-len(end) :] == end for other in others) == 1))
 
 
 def _label(checkpoint: Path) -> str:
-    """`run/iteration_000010` of a checkpoint in a run, else the folder's name."""
+    """Returns `run/iteration_000010` of a checkpoint in a run, else the folder's name."""
     in_run = checkpoint.parent.name == CHECKPOINTS
     return f"{checkpoint.parents[1].name}/{checkpoint.name}" if in_run else checkpoint.name

@@ -13,14 +13,16 @@ from rich.table import Table
 from ragen_envs.games.chances import Player
 from ragen_envs.games.exploitability import EXACT_GAMES, FrequencyTable, decision_points, exploitability
 from ragen_envs.games.game import TextGame
+from rllib_ragen.rollout.statistics import clustered_error
 from rllib_ragen.run.console import percent
 from rllib_ragen.tournament.elo import Rating, elo_ratings
-from rllib_ragen.tournament.matches import Record, score
+from rllib_ragen.tournament.match_session import Record
+from rllib_ragen.tournament.matches import score
 
 
 @dataclass(frozen=True)
 class SeatResult:
-    """What `player` reached in `seat` against `opponent`: counts of games, and means with their standard errors."""
+    """What `player` reached in `seat` against `opponent`: counts of games, and means over distinct instances."""
 
     player: str
     seat: str
@@ -32,11 +34,14 @@ class SeatResult:
     cut_off: int
     """Games that ended for nobody, by a cap on turns."""
     return_mean: float
-    return_error: float
+    return_error: float | None
+    """Standard error over distinct instances; None for fewer than two."""
     success: float
     """Share of the games."""
     valid: float
     """Share of the replies that named a legal action."""
+    instances: int
+    """Distinct ones among the games."""
 
 
 @dataclass(frozen=True)
@@ -53,26 +58,37 @@ class Exploited:
 
 
 def seat_results(records: Sequence[Record], game: TextGame) -> list[SeatResult]:
-    """The results of every (player, seat, opponent), in the order in which they were first played."""
+    """Returns the results of every (player, seat, opponent), in the order in which they were first played; without
+    failures.
+    """
     groups: dict[tuple[str, str, str], list[Record]] = {}
-    for record in records:
+    for record in (one for one in records if not one.error):
         first, second = record.fixture.players
         for player, seat, opponent in ((first, game.seats[0], second), (second, game.seats[1], first)):
             groups.setdefault((player, seat, opponent), []).append(record)
     return [_seat_result(*who, group) for who, group in groups.items()]
 
 
-def ratings(results: Sequence[SeatResult], anchor: str) -> dict[str, Rating]:
-    """Elo ratings of all who have met, without games that were cut off. Raises ValueError as `elo_ratings` does."""
-    points: dict[tuple[str, str], float] = {}
-    for one in results:
-        key = (one.player, one.opponent)
-        points[key] = points.get(key, 0.0) + one.wins + one.draws / 2
-    return elo_ratings(points, anchor)
+def ratings(records: Sequence[Record], game: TextGame, anchor: str) -> dict[str, Rating]:
+    """Returns Elo ratings of all who have met, without games that were cut off; intervals over distinct instances.
+
+    Raises ValueError as `elo_ratings` does.
+    """
+    by_instance: dict[str, dict[tuple[str, str], float]] = {}
+    for record in records:
+        first, second = record.fixture.players
+        points = by_instance.setdefault(record.instance, {})
+        for player, seat, opponent in ((first, game.seats[0], second), (second, game.seats[1], first)):
+            points[player, opponent] = points.get((player, opponent), 0.0) + (score(record.outcomes[seat]) or 0.0)
+    together: dict[tuple[str, str], float] = {}
+    for points in by_instance.values():
+        for pair, scored in points.items():
+            together[pair] = together.get(pair, 0.0) + scored
+    return elo_ratings(together, anchor, by_instance=list(by_instance.values()))
 
 
 def exploited(records: Sequence[Record], game: TextGame, name: str, player: str) -> Exploited | None:
-    """How exploitable `player` is by its move frequencies in all its games; None for games too large for that.
+    """Says how exploitable `player` is by its move frequencies in all its games; None for games too large for that.
 
     Chance in the frequencies is exploited, too: the figure is too high with few games, and falls with more.
     """
@@ -89,7 +105,7 @@ def exploited(records: Sequence[Record], game: TextGame, name: str, player: str)
 
 
 def scripts_exploited(name: str, script: Player) -> Exploited | None:
-    """How exploitable a scripted player is, exactly; None for games too large for that."""
+    """Says how exploitable a scripted player is, exactly; None for games too large for that."""
     if name not in EXACT_GAMES:
         return None
     found, situations = exploitability(name, script), len(decision_points(name))
@@ -97,19 +113,20 @@ def scripts_exploited(name: str, script: Player) -> Exploited | None:
 
 
 def print_results(console: Console, results: Sequence[SeatResult], models: Sequence[str]) -> None:
-    """Win, draw and loss of each of `models`, per seat and opponent."""
+    """Prints win, draw and loss of each of `models`, per seat and opponent."""
     table = Table(title="Results", title_justify="left")
     for heading in ("player", "seat", "opponent"):
         table.add_column(heading, overflow="fold")
-    for heading in ("games", "win", "draw", "loss", "mean return", "success", "legal replies"):
+    for heading in ("games", "instances", "win", "draw", "loss", "mean return", "success", "legal replies"):
         table.add_column(heading, justify="right")
     for one in results:
         if one.player in models:
             rates = (percent(count / one.games) for count in (one.wins, one.draws, one.losses))
-            returned = f"{one.return_mean:+.3f} ± {one.return_error:.3f}"
+            error = "n/a" if one.return_error is None else f"{one.return_error:.3f}"
+            returned = f"{one.return_mean:+.3f} ± {error}"
             table.add_row(
                 *(_plain(word) for word in (one.player, one.seat, one.opponent)),
-                str(one.games), *rates, returned, percent(one.success), percent(one.valid),
+                str(one.games), str(one.instances), *rates, returned, percent(one.success), percent(one.valid),
             )  # fmt: skip
     console.print(table)
 
@@ -135,7 +152,10 @@ def print_ratings(console: Console, found: dict[str, Rating], anchor: str, leaks
 
 def _seat_result(player: str, seat: str, opponent: str, group: list[Record]) -> SeatResult:
     scores = [score(record.outcomes[seat]) for record in group]
-    returns = np.array([record.returns[seat] for record in group])
+    returns: dict[str, list[float]] = {}
+    for record in group:
+        returns.setdefault(record.instance, []).append(record.returns[seat])
+    means = [float(np.mean(own)) for own in returns.values()]
     replies = [move.valid for record in group for move in record.moves if move.seat == seat]
     return SeatResult(
         player=player,
@@ -146,15 +166,16 @@ def _seat_result(player: str, seat: str, opponent: str, group: list[Record]) -> 
         draws=scores.count(0.5),
         losses=scores.count(0.0),
         cut_off=scores.count(None),
-        return_mean=float(returns.mean()),
-        return_error=float(returns.std(ddof=1) / len(group) ** 0.5) if len(group) > 1 else 0.0,
+        return_mean=float(np.mean(means)),
+        return_error=clustered_error(means) if len(means) > 1 else None,
         success=float(np.mean([record.success[seat] for record in group])),
         valid=float(np.mean(replies)) if replies else 1.0,
+        instances=len(means),
     )
 
 
 def _plain(text: Any) -> str:
-    """A name may hold brackets, which rich would read as markup."""
+    """Returns a name may hold brackets, which rich would read as markup."""
     from rich.markup import escape
 
     return escape(str(text))

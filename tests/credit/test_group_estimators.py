@@ -1,4 +1,4 @@
-"""GRPO, Dr. GRPO and RLOO against numbers worked out by hand."""
+"""GRPO, Dr. GRPO, RAFT and RLOO against numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rllib_ragen.credit.weighting import loss_weights
 from rllib_ragen.types import Trajectory
 from tests.credit.build import group_of, trajectory
 
-GROUP_ESTIMATORS = ["dr_grpo", "grpo", "rloo"]
+GROUP_ESTIMATORS = ["dr_grpo", "grpo", "raft", "rloo"]
 
 
 def advantage_per_trajectory(name: str, trajectories: Sequence[Trajectory]) -> list[float]:
@@ -44,6 +44,7 @@ RAGGED = [
     ("name", "expected"),
     [
         ("dr_grpo", [0.7333333, -0.4666667, -0.2666667]),
+        ("raft", [(1 - 0.8 / 3) / (1 + 0.2), 0, 0]),  # (R − mean)/(max − min) where it is above 0
         ("rloo", [1 - (-0.2 + 0) / 2, -0.2 - (1 + 0) / 2, 0 - (1 - 0.2) / 2]),  # R − mean of the two others
         ("grpo", [1.1406466, -0.7258660, -0.4147806]),  # the dr_grpo row / (0.642910 + 1e-6)
     ],

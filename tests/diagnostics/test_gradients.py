@@ -105,7 +105,9 @@ def test_the_buckets_terms_add_up_to_the_gradient_that_is_trained_with(model: Pa
         total_rows=totals.rows,
         norm_tokens=256,
     )
-    learner._frozen.reference.update(_Part(learner, MODULE, rows)._reference)
+    rows = step.rows
+    part = _Part(learner, MODULE, rows)
+    learner._frozen.reference.update({row.index: own for row, own in zip(part._rows, part._reference, strict=True)})
     gradient_of(learner)
     learner._accumulate(MODULE, rows, scales)
     wanted = gradient_of(learner)
@@ -113,10 +115,10 @@ def test_the_buckets_terms_add_up_to_the_gradient_that_is_trained_with(model: Pa
     shares = _shares(parts, learner.settings)
     assert sum(shares) == pytest.approx(1)
     total, norms = torch.zeros_like(wanted), []
-    for part, share in zip(parts, shares, strict=True):
+    for own_rows, share in zip(parts, shares, strict=True):
         found: dict[str, Vector] = {}
         for term in TERMS:
-            _Part(learner, MODULE, part).backward(term)
+            _Part(learner, MODULE, own_rows).backward(term)
             found[term] = gradient_of(learner)
         total += share * (found["task"] - 0.05 * found["entropy"] + 0.2 * found["kl"])
         norms.append({term: float(gradient.norm()) for term, gradient in found.items()})

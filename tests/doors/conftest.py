@@ -6,17 +6,19 @@ import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ragen_envs import open_names
+from ragen_envs.open_names import OpenNames
 from ragen_envs.worlds import ENVIRONMENTS
 from rllib_ragen.credit.filter_rules import FILTERS
 from rllib_ragen.credit.registry import ESTIMATORS
 from rllib_ragen.learner.losses.registry import LOSSES
 from tests.doors.build import write_package
 
-KINDS = (ENVIRONMENTS, ESTIMATORS, FILTERS, LOSSES)
+KINDS: tuple[OpenNames[Any], ...] = (ENVIRONMENTS, ESTIMATORS, FILTERS, LOSSES)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ KINDS: dict[str, tuple[OpenNames[Any], str, str]] = {
     "credit.filter": (FILTERS, FILTER, "rllib_ragen.filters"),
     "learner.loss": (LOSSES, LOSS, "rllib_ragen.losses"),
 }
-REGISTER = {
+REGISTER: dict[str, Callable[[str, Any], None]] = {
     "env.name": register_text_env,
     "credit.estimator": register_estimator,
     "credit.filter": register_filter,

@@ -14,6 +14,7 @@ import optuna
 import pytest
 import ray
 import torch
+from ray.exceptions import RpcError
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core import COMPONENT_LEARNER, COMPONENT_OPTIMIZER, COMPONENT_RL_MODULE
 from ray.rllib.core.learner.learner import Learner
@@ -26,9 +27,15 @@ from rllib_ragen.faults.private_names import of_ray
 from rllib_ragen.faults.private_names.need import NameGone, need
 from rllib_ragen.faults.private_names.of_optuna import note
 from rllib_ragen.faults.private_names.of_ray import actor_key, actor_manager, is_registered_env, read_note, write_note
-from rllib_ragen.faults.private_names.of_rllib import attribute_of_key, chosen_parts, keep_runner_states, local_learner
+from rllib_ragen.faults.private_names.of_rllib import (
+    attribute_of_key,
+    chosen_parts,
+    keep_runner_states,
+    local_learner,
+    seed_of_runner,
+)
 from rllib_ragen.faults.private_names.of_rllib_learner import LearnerHooks
-from rllib_ragen.faults.private_names.of_torch import ask_for_amx, gloo_group, storage_key
+from rllib_ragen.faults.private_names.of_torch import ask_for_amx, c10d, gloo_group, storage_key
 from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.learner.learner_calls import on_every_learner
 from rllib_ragen.run import start_ray
@@ -169,12 +176,16 @@ def test_notes_are_kept_and_only_a_store_that_is_gone_is_no_error(
 
         return call
 
-    for name, use in (("_internal_kv_get", lambda: read_note("x")), ("_internal_kv_put", lambda: write_note("x", "y"))):
-        monkeypatch.setattr(of_ray, name, raises(ray.exceptions.RpcError("gone")))
-        assert use() is None
-        monkeypatch.setattr(of_ray, name, raises(TypeError("another signature")))
-        with pytest.raises(TypeError, match="another signature"):
-            use()
+    monkeypatch.setattr(of_ray, "_internal_kv_get", raises(RpcError("gone")))
+    monkeypatch.setattr(of_ray, "_internal_kv_put", raises(RpcError("gone")))
+    write_note("x", "y")
+    assert read_note("x") is None
+    monkeypatch.setattr(of_ray, "_internal_kv_get", raises(TypeError("another signature")))
+    monkeypatch.setattr(of_ray, "_internal_kv_put", raises(TypeError("another signature")))
+    with pytest.raises(TypeError, match="another signature"):
+        read_note("x")
+    with pytest.raises(TypeError, match="another signature"):
+        write_note("x", "y")
     assert len(told) == 1, "once, not at every look"
 
 
@@ -205,6 +216,8 @@ def test_rllib_leaves_the_runners_states_alone_only_if_it_is_told_so(
     if apart:
         keep_runner_states(config)
     algorithm = config.build_algo()
+    # At the start it sends its own state in any case; what counts is after an iteration.
+    called.clear()
     algorithm.train()
     algorithm.stop()
     assert bool(called) is not apart
@@ -223,6 +236,11 @@ def test_the_iteration_that_is_set_is_the_one_that_is_counted_on(local_ray: None
     assert algorithm.iteration == 7
     assert algorithm.train()["training_iteration"] == 8
     algorithm.stop()
+
+
+def test_every_env_runner_has_a_seed_of_its_own(algo: StarPO) -> None:
+    (actor,) = actor_manager(algo.env_runner_group).actors().values()
+    assert ray.get(actor.apply.remote(seed_of_runner)) == algo.config.seed + 1
 
 
 def test_keys_of_other_spellings_are_translated() -> None:
@@ -258,10 +276,10 @@ def test_a_note_on_a_trial_outlives_the_study_that_made_it(tmp_path: Path) -> No
 
 
 def test_a_gloo_group_stands_beside_torchs_default_group_and_keeps_its_time_limit() -> None:
-    store = torch.distributed.TCPStore("127.0.0.1", 0, 2, True, wait_for_workers=False)
+    store = c10d.TCPStore("127.0.0.1", 0, 2, True, wait_for_workers=False)
     with pytest.raises(RuntimeError, match=r"(?i)time.*out"):
         gloo_group(store, 0, 2, "127.0.0.1", 1.0)
-    alone = gloo_group(torch.distributed.HashStore(), 0, 1, "127.0.0.1", 5.0)
+    alone = gloo_group(c10d.HashStore(), 0, 1, "127.0.0.1", 5.0)
     assert alone.size() == 1 and not torch.distributed.is_initialized()
 
 

@@ -1,55 +1,12 @@
-"""The floor plan: no import goes up, and none goes round."""
+"""The floor plan: no import goes up, none goes round, and the drawing shows what is imported."""
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-TOP = Path(__file__).parents[2]
-PACKAGE = TOP / "rllib_ragen"
-FLOORS = (
-    ("types",),
-    ("faults",),
-    ("config",),
-    ("models", "credit", "diagnostics"),
-    ("rollout",),
-    ("learner",),
-    ("starpo",),
-    ("run",),
-    ("evaluate", "gradients", "play", "report", "sweep", "tournament"),
-)
-"""Rooms of the package from the ground up; one may import those below it, and its own."""
-FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-MODULES = {
-    ".".join(path.relative_to(TOP).with_suffix("").parts).removesuffix(".__init__"): path
-    for path in sorted(PACKAGE.rglob("*.py"))
-}
+from benchmarks.floor_plan import FLOOR_OF, FLOORS, PAGE, imports, room_imports, room_of, shortest, with_drawing
 
-
-def imported(path: Path) -> Iterator[str]:
-    """Modules of the package that a file imports, inside functions and for type checkers too."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert not node.level, f"{path}: a relative import"
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        else:
-            continue
-        for name in names:
-            known = name if name in MODULES else name.rpartition(".")[0]
-            if known in MODULES:
-                yield known
-
-
-def room_of(module: str) -> str:
-    return module.split(".")[1]
-
-
-IMPORTS = {module: set(imported(path)) - {module} for module, path in MODULES.items() if module != "rllib_ragen"}
+IMPORTS = imports()
 
 
 def test_every_room_has_a_floor_and_the_root_is_small() -> None:
@@ -75,3 +32,17 @@ def test_no_import_goes_round() -> None:
         for module in leaves:
             del open_modules[module]
     assert sorted(open_modules) == []
+
+
+def test_the_drawing_is_current() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == with_drawing(page), "python -m benchmarks.floor_plan"
+    table = page.split("| room |")[1].split("\n\n")[0]
+    assert [room for rooms in FLOORS for room in rooms if f"`{room}`" not in table] == []
+
+
+def test_an_arrow_that_follows_from_others_is_left_out_and_no_other() -> None:
+    assert shortest({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == {"a": {"b"}, "b": {"c"}, "c": set()}
+    drawn, real = shortest(room_imports()), room_imports()
+    assert all(drawn[room] <= real[room] for room in real)
+    assert "rollout" in real["learner"] or "models" in drawn["learner"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -101,8 +101,8 @@ WORK: dict[str, Callable[[], Work]] = {
     "page": lambda: in_the_page,
     "TensorBoard": lambda: in_tensorboard,
     "file": lambda: through_a_file,
-    **{name: lambda name=name: in_env(name) for name in env_names()},  # type: ignore[misc]
-    **{name: lambda name=name: in_game(name) for name in game_names()},  # type: ignore[misc]
+    **{name: partial(in_env, name) for name in env_names()},
+    **{name: partial(in_game, name) for name in game_names()},
 }
 
 

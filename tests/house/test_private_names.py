@@ -55,7 +55,8 @@ def foreign(source: str) -> Iterator[str]:
             if (node.attr in OF_LIBRARIES or node.attr not in OURS) and ast.unparse(node) not in DOCUMENTED:
                 yield ast.unparse(node)
         elif isinstance(node, ast.ClassDef):
-            yield from (f"def {one.name}" for one in node.body if getattr(one, "name", "") in OVERRIDDEN)
+            methods = [one.name for one in node.body if isinstance(one, ast.FunctionDef)]
+            yield from (f"def {name}" for name in methods if name in OVERRIDDEN)
 
 
 def adapted() -> Iterator[tuple[str, bool]]:

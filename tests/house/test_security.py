@@ -125,6 +125,31 @@ def test_the_search_finds_each_danger(source: str) -> None:
     assert dangers(source)
 
 
+def test_no_folder_is_put_on_the_import_path_but_the_current_one_by_the_console_script() -> None:
+    """A results, checkpoint or model folder that was handed over may hold code: it must not become importable."""
+    grown = [
+        str(path.relative_to(TOP))
+        for path in SOURCES
+        for name, _ in calls(ast.parse(path.read_text(encoding="utf-8")))
+        if name.startswith(("sys.path.", "site.addsitedir", "sys.path_hooks.", "sys.meta_path."))
+    ]
+    assert grown == ["rllib_ragen/config/commands.py"]
+
+
+def test_users_code_is_imported_by_the_one_resolver() -> None:
+    """Import paths of configs go through `open_names`, which says what is wrong; the others name modules of ours."""
+    importing = {
+        str(path.relative_to(TOP))
+        for path in SOURCES
+        if path.is_relative_to(TOP / "rllib_ragen") or path.is_relative_to(TOP / "envs")
+        for name, _ in calls(ast.parse(path.read_text(encoding="utf-8")))
+        if name.endswith(("import_module", "resolve_name"))
+    }
+    constant = {"__init__.py", "config/commands.py", "starpo/config.py"}
+    known = {f"rllib_ragen/{name}" for name in constant} | {"envs/games/extras.py"}
+    assert importing - known == {"envs/open_names.py"}
+
+
 @pytest.mark.parametrize("kind", HOSTILE)
 @pytest.mark.parametrize("name", env_names())
 def test_hostile_replies_are_no_actions_and_nothing_raises(name: str, kind: str) -> None:

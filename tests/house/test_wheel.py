@@ -17,6 +17,7 @@ import yaml
 
 from rllib_ragen import __version__
 from rllib_ragen.config.commands import COMMANDS
+from tests.patience import PATIENCE_S
 
 TOP = Path(__file__).parents[2]
 OURS = ("rllib_ragen", "ragen_envs")
@@ -39,7 +40,7 @@ class Installed:
         """Runs Python in the user's folder; only the installed package is on its path."""
         environment = {**os.environ, "PYTHONPATH": str(self.site)}
         return subprocess.run(
-            [sys.executable, *words], cwd=self.user, env=environment, capture_output=True, text=True, timeout=300
+            [sys.executable, *words], cwd=self.user, env=environment, capture_output=True, text=True, timeout=PATIENCE_S
         )
 
 
@@ -51,9 +52,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     local = ["--no-deps", "--no-index", "--quiet"]
     build = [*pip, "wheel", "--no-build-isolation", *local, "--wheel-dir", str(folder), str(folder / "source")]
-    subprocess.run(build, check=True, timeout=300)
+    subprocess.run(build, check=True, timeout=PATIENCE_S)
     (wheel,) = folder.glob("*.whl")
-    subprocess.run([*pip, "install", *local, "--target", str(folder / "site"), str(wheel)], check=True, timeout=300)
+    subprocess.run(
+        [*pip, "install", *local, "--target", str(folder / "site"), str(wheel)], check=True, timeout=PATIENCE_S
+    )
     user = folder / "user"
     for name in ("envs", "tests", "tune_configs", "benchmarks"):
         (user / name).mkdir(parents=True)

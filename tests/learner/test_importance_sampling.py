@@ -23,8 +23,7 @@ def fresh(model: Path, **settings: Any) -> StarPOLearner:
 
 def exact(learner: StarPOLearner, rows: list[TokenRow]) -> list[FloatArray]:
     """The learner's own log-probs."""
-    found = score_rows(rows, learner.module[MODULE], "logprobs", 4096, learner.device)
-    return [found[id(row)] for row in rows]
+    return score_rows(rows, learner.module[MODULE], "logprobs", 4096, learner.device)
 
 
 def sampled_by(learner: StarPOLearner, rows: list[TokenRow], shift: float = 0.0) -> list[TokenRow]:

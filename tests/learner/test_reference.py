@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -36,7 +36,9 @@ def test_without_the_term_there_is_no_second_model_and_no_number(model: Path) ->
 
 @pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_the_divergence_is_exactly_zero_before_the_first_step(model: Path, estimator: str, dtype: str) -> None:
+def test_the_divergence_is_exactly_zero_before_the_first_step(
+    model: Path, estimator: str, dtype: Literal["float32", "bfloat16"]
+) -> None:
     settings: dict[str, Any] = {"kl_coeff": 0.1, "kl_estimator": estimator, "estimator": "gae"}
     learner = make_learner(digits_config(model, **settings).llm(dtype=dtype))
     assert update(learner, random_rows(4))["kl"] == 0.0

@@ -11,9 +11,10 @@ import torch
 from transformers import LlamaForCausalLM
 
 from ragen_envs.registry import make_task
+from ragen_envs.seeds import Stream, seed_of
 from ragen_envs.text import TextEnv, TextLimits
 from rllib_ragen.models.chat_format import ChatFormat
-from rllib_ragen.rollout.collect import collect, turn_seed
+from rllib_ragen.rollout.collect import collect
 from rllib_ragen.rollout.engines.hf import HFEngine
 from rllib_ragen.rollout.env_pool import EnvPool
 from rllib_ragen.rollout.specs import EpisodeSpec
@@ -121,7 +122,7 @@ def test_sampling_seeds_differ_between_turns_and_specs(chat: ChatFormat) -> None
 
     play(Noting(make_model(), max_context=1024), chat)
     assert len(used) == 24 and None not in used and len(set(used)) == 24
-    seeds = {turn_seed(spec, turn) for spec in range(50) for turn in range(50)}
+    seeds = {seed_of(Stream.TURN_SAMPLING, spec, turn) for spec in range(50) for turn in range(50)}
     assert len(seeds) == 2500 and all(0 <= seed < 2**63 for seed in seeds)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,16 @@ from tests.rollout.test_collect import BAD_SEED, Sokoban, assert_only_the_bad_on
 
 __all__ = ["fresh_counters"]
 
+
+class Untold(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def _raise(error: BaseException) -> Any:
+    raise error
+
+
 Answer = Callable[[tuple[Any, ...]], Any]
 GARBAGE: dict[str, tuple[Answer, str]] = {
     "nothing": (lambda answer: None, "TypeError"),
@@ -27,6 +38,17 @@ GARBAGE: dict[str, tuple[Answer, str]] = {
     "reward of inf": (lambda answer: (answer[0], float("inf"), *answer[2:]), "a reward of inf"),
     "no info": (lambda answer: (*answer[:4], {}), "KeyError"),
     "another end": (lambda answer: (*answer[:2], True, False, {**answer[4], "stop_reason": "tired"}), "'tired'"),
+    "reward beyond float32": (lambda answer: (answer[0], 1e300, *answer[2:]), "a reward of 1e+300"),
+    "half a state": (lambda answer: (*answer[:4], {**answer[4], "state": "\ud83d"}), "a state that is no text"),
+    "half an action": (lambda answer: (*answer[:4], {**answer[4], "actions": ["\udc80"]}), "an action that is no text"),
+    "an end of ours": (
+        lambda answer: (*answer[:2], True, False, {**answer[4], "stop_reason": "env_error"}),
+        "allowed: goal",
+    ),
+    "an error of half a character": (lambda answer: _raise(ValueError("\ud83d")), "ValueError: \\ud83d"),
+    "an error that cannot be told": (lambda answer: _raise(Untold()), "Untold: (its message cannot be shown)"),
+    "an error like a book": (lambda answer: _raise(ValueError("a" * 10**7)), "ValueError: aaa"),
+    "a cancelled task": (lambda answer: _raise(asyncio.CancelledError()), "the environment raised CancelledError"),
     "no state": (lambda answer: (*answer[:4], {**answer[4], "state": 7}), "a state that is no text but int"),
 }
 
@@ -50,7 +72,8 @@ def spoilt(garble: Answer) -> type[Sokoban]:
 def test_L1_garbage_from_an_environment_ends_its_own_episode(chat: ChatFormat, name: str) -> None:
     garble, sentence = GARBAGE[name]
     trajectories = play(HFEngine(make_model(), max_context=1024, max_rows=16), chat, spoilt(garble), env_timeout_s=30.0)
-    assert sentence in assert_only_the_bad_one_failed(trajectories, StopReason.ENV_ERROR).error
+    failed = assert_only_the_bad_one_failed(trajectories, StopReason.ENV_ERROR)
+    assert sentence in failed.error and len(failed.error.encode()) < 2_000
 
 
 @pytest.mark.parametrize("threaded", [False, True])

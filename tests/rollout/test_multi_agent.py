@@ -12,11 +12,13 @@ from transformers import LlamaForCausalLM
 
 from ragen_envs.games import make_text_game
 from rllib_ragen.models.chat_format import ChatFormat
-from rllib_ragen.rollout.collect_games import GameSpec, LineUpError, collect_games
+from rllib_ragen.rollout.collect_games import collect_games
 from rllib_ragen.rollout.engines.base import Engine
 from rllib_ragen.rollout.engines.hf import HFEngine
 from rllib_ragen.rollout.env_pool import EnvPool
+from rllib_ragen.rollout.game_answers import GameSpec
 from rllib_ragen.rollout.game_episodes import to_multi_agent_episode, to_trajectories
+from rllib_ragen.rollout.game_session import LineUpError
 from rllib_ragen.rollout.scripted_seats import GameMultiAgentEnv
 from rllib_ragen.types import Sampling, StopReason, Trajectory
 from tests.rollout.build import make_model, plain_copy, reply_logprobs

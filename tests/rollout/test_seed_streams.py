@@ -19,7 +19,6 @@ from ragen_envs.task import chance_seed
 from rllib_ragen.models.tiny.demonstrations import demonstration_seeds
 from rllib_ragen.models.tiny.game_model import game_seeds
 from rllib_ragen.models.tiny.make import recipes
-from rllib_ragen.rollout.collect import turn_seed
 from rllib_ragen.rollout.specs import evaluation_specs, training_specs
 from rllib_ragen.tournament.matches import round_robin
 
@@ -50,7 +49,9 @@ USES: dict[str, Callable[[], list[int]]] = {
         for recipe in recipes(1.0)
     },
     "games that a game's model learns from": lambda: [seed for n in range(_COUNT) for seed in game_seeds(n)],
-    "turns of an episode": lambda: [turn_seed(seed, turn) for seed in range(_COUNT // 5) for turn in range(5)],
+    "turns of an episode": lambda: [
+        seed_of(Stream.TURN_SAMPLING, seed, turn) for seed in range(_COUNT // 5) for turn in range(5)
+    ],
     "chance inside an episode": lambda: [chance_seed(seed) for seed in range(_COUNT)],
 }
 

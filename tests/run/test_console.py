@@ -121,7 +121,7 @@ def test_a_validation_stands_beside_floor_and_ceiling() -> None:
     line = validation_line([row(20, "val", False, 0.4), row(20, "val", True, 0.6)], BASELINES)
     assert line.startswith("val at iteration 20, 256 instances: T = 1 40.0 ± 3.1 %, greedy 60.0 ± 3.1 %")
     assert "random 6.6 %" in line
-    assert "no solver" in validation_line([row(20, "val", False, 0.4)], None)
+    assert "baselines unknown" in validation_line([row(20, "val", False, 0.4)], None)
 
 
 def test_the_first_signal_asks_and_the_second_stops() -> None:

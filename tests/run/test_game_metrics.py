@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rllib_ragen.diagnostics.metrics import METRICS, heading_of
 from rllib_ragen.learner.update_metrics import LEARNER_METRICS, learner_metrics
-from rllib_ragen.rollout.collect_games import GameSpec
+from rllib_ragen.rollout.game_answers import GameSpec
 from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.run.evaluation import Evaluation, outcome_lines
 from rllib_ragen.starpo.config import StarPOConfig

@@ -22,6 +22,7 @@ import pytest
 import yaml
 
 from rllib_ragen.run.__main__ import main as run
+from tests.doors.build import ESTIMATOR, LOSS, TOP, WORLD, write_package
 from tests.patience import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.jobs
@@ -40,6 +41,8 @@ class Head:
     environment: dict[str, str]
     empty: Path
     """The submitter's working directory."""
+    gcs: str
+    """What RAY_ADDRESS is for a driver on this machine."""
 
     def ray(self, *arguments: str) -> str:
         """What a ray command says."""
@@ -49,12 +52,22 @@ class Head:
         return done.stdout + done.stderr
 
     def submit(
-        self, name: str, *command: str, options: tuple[str, ...] = (), act: Callable[[str], None] | None = None
+        self,
+        name: str,
+        *command: str,
+        options: tuple[str, ...] = (),
+        act: Callable[[str], None] | None = None,
+        directory: Path | None = None,
     ) -> tuple[int, str]:
-        """(exit code, output) of `ray job submit`; `act` sees each line when it comes."""
+        """(exit code, output) of `ray job submit` from `directory` (None: the empty one); `act` sees each line."""
         words = [*RAY, "job", "submit", "--submission-id", name, "--working-dir", ".", *options, "--", *command]
         process = subprocess.Popen(
-            words, env=self.environment, cwd=self.empty, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            words,
+            env=self.environment,
+            cwd=directory or self.empty,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
         assert process.stdout is not None
         lines = []
@@ -79,7 +92,7 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
     home = tmp_path_factory.mktemp("home")
     # Ray's socket paths must stay below 108 characters.
     session = tempfile.mkdtemp(prefix="ray", dir="/tmp")
-    dashboard, agent, client = free_ports(3)
+    dashboard, agent, client, gcs = free_ports(4)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "HOME": str(home), "PATH": path, "RAY_USAGE_STATS_ENABLED": "0"}
     for name in ("RAY_ADDRESS", "RAY_AUTH_MODE"):
@@ -87,7 +100,12 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
     subprocess.run([*RAY, "get-auth-token", "--generate"], env=environment, check=True, stdout=subprocess.DEVNULL)
     words = (
         *(*RAY, "start", "--head", "--block", "--num-cpus=3", "--num-gpus=0", f"--temp-dir={session}"),
-        *("--node-ip-address=127.0.0.1", "--port=0", "--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}"),
+        *(
+            "--node-ip-address=127.0.0.1",
+            f"--port={gcs}",
+            "--dashboard-host=127.0.0.1",
+            f"--dashboard-port={dashboard}",
+        ),
         *(f"--dashboard-agent-listen-port={agent}", f"--ray-client-server-port={client}"),
     )
     log = home / "head.log"
@@ -97,7 +115,7 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
         wait_until(lambda: status(address) or process.poll() is not None, "the head answers")
         assert process.poll() is None, log.read_text()
         submitter = {**environment, "RAY_AUTH_MODE": "token", "RAY_API_SERVER_ADDRESS": address}
-        yield Head(address, submitter, tmp_path_factory.mktemp("empty"))
+        yield Head(address, submitter, tmp_path_factory.mktemp("empty"), f"127.0.0.1:{gcs}")
     finally:
         processes = [process, *process.children(recursive=True)]
         process.terminate()
@@ -208,6 +226,40 @@ def test_a_sweep_is_a_job_whose_file_travels_with_the_working_directory(head: He
     assert output.count("  done") == 2
     assert (tmp_path / "tiny" / "report.html").is_file()
     assert (tmp_path / "tiny" / "best.yaml").is_file()
+
+
+def test_code_of_ones_own_travels_with_the_working_directory_and_so_does_a_checkout(head: Head, tmp_path: Path) -> None:
+    """The job's actors import the user's package, and this project itself where the directory is a checkout of it."""
+    checkout = tmp_path / "checkout"
+    skipped = shutil.ignore_patterns(".*", "results", "build", "tests", "docs", "__pycache__", "*.egg-info")
+    shutil.copytree(TOP, checkout, symlinks=True, ignore=skipped)
+    assert (checkout / "ragen_envs").is_symlink()
+    write_package(checkout)
+    where = "import os, rllib_ragen, ragen_envs; print(rllib_ragen.__file__, ragen_envs.__file__, os.getcwd())"
+    code, output = head.submit("where", "python", "-c", f'"{where}"', directory=checkout)
+    assert code == 0, output
+    ours, envs, there = next(line for line in output.splitlines() if "ragen_envs/__init__" in line).split()
+    assert (ours, envs) == (f"{there}/rllib_ragen/__init__.py", f"{there}/ragen_envs/__init__.py")
+    command = ("python", "-m", "rllib_ragen.run", *SMALL, "--env", WORLD, "--estimator", ESTIMATOR, "--name", "own")
+    words = (*command, "--num-env-runners", "1", "--iterations", "1", "--results-dir", str(tmp_path / "results"))
+    code, output = head.submit("own", *words, *NO_EVALUATION, directory=checkout)
+    assert code == 0, output
+    assert trained(tmp_path / "results" / "own") == [1]
+
+
+def test_a_cluster_without_a_job_is_sent_the_code_that_paths_name(head: Head, tmp_path: Path) -> None:
+    """The package lies neither in the current folder nor on the workers' path: only the driver's PYTHONPATH has it."""
+    user = write_package(tmp_path / "user")
+    (tmp_path / "here").mkdir()
+    environment = {**head.environment, "RAY_ADDRESS": head.gcs, "PYTHONPATH": f"{TOP}{os.pathsep}{user}"}
+    words = ["-m", "rllib_ragen.run", *SMALL, "--env", WORLD, "--num-env-runners", "1", "--iterations", "1"]
+    loss = ["--set", "eval.interval=0", "eval.num_test_instances=0", f"learner.loss={LOSS}", "learner.num_learners=1"]
+    done = subprocess.run(
+        [sys.executable, *words, "--results-dir", str(tmp_path / "results"), "--name", "sent", *loss],
+        env=environment, cwd=tmp_path / "here", capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert trained(tmp_path / "results" / "sent") == [1]
 
 
 def test_results_in_a_jobs_working_directory_are_refused(head: Head) -> None:

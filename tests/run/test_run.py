@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.rollout.trajectory_json import from_json, to_json
 from rllib_ragen.run.__main__ import main as run
+from rllib_ragen.run.__main__ import parse, plan
 from rllib_ragen.types import Trajectory
 
 TOP = Path(__file__).parents[2]
@@ -110,7 +112,9 @@ def test_the_end_says_why_what_was_reached_and_where_it_lies(whole: tuple[Path, 
     end = output[output.index("Stopped after iteration") :]
     assert f"because all {ITERATIONS} iterations are done" in end
     for label in ("test, T = 1", "test, greedy", "val, T = 1", "val, greedy"):
-        assert re.search(rf"^{label} +[\d.]+ ± [\d.]+ % +[\d.]+ ± [\d.]+ % +[+-][\d.]+ +\d+$", end, re.MULTILINE)
+        assert re.search(
+            rf"^{label} +[\d.]+ ± [\d.]+ % +[\d.]+ ± [\d.]+ % +[+-][\d.]+ ± [\d.]+ % +\d+ instances", end, re.MULTILINE
+        )
     assert re.search(r"random [\d.]+ %, best blind plan [\d.]+ %, best possible [\d.]+ %", end)
     for path in re.findall(rf"{re.escape(str(folder))}[/.\w]*", end):
         assert Path(path.rstrip(",")).exists()
@@ -264,3 +268,7 @@ def test_a_limit_ends_a_run_and_is_named(limit: str, reason: str, tmp_path: Path
     assert code == 0, output
     assert f"Stopped after iteration 1, because {reason}" in output
     assert (tmp_path / "short" / "checkpoints" / "iteration_000001").is_dir()
+    (longer,) = re.findall(r"^train longer +python -m rllib_ragen\.run (.*)$", output, re.MULTILINE)
+    job = plan(parse(shlex.split(longer)))
+    key, value = limit.split("=")
+    assert job.start is not None and getattr(job.config, key) == 2 * float(value)

@@ -59,8 +59,11 @@ def test_a_very_long_reply_is_cut_and_says_so() -> None:
 def test_figures_show_what_was_measured() -> None:
     (axes,) = regime_figure(rows(), "first_turn").axes
     (points,) = axes.collections
-    np.testing.assert_allclose(points.get_offsets(), [[0.3, 0.7]] * 3)
-    assert axes.get_legend().get_texts()[0].get_text() == "diverse reasoning"
+    np.testing.assert_allclose(np.asarray(points.get_offsets(), np.float64), np.array([[0.3, 0.7]] * 3))
+    legend = axes.get_legend()
+    assert legend is not None and legend.get_texts()[0].get_text() == "diverse reasoning"
     (axes,) = time_figure(rows()).axes
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["rollout", "update", "diagnostics", "sync"]
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["rollout", "update", "diagnostics", "sync"]
     assert axes.get_ylim()[1] == pytest.approx(3.5, rel=0.1)

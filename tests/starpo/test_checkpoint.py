@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 import torch
+from ray.rllib.algorithms.algorithm import Algorithm
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from rllib_ragen.models.llm_module import LLMRLModule
 from rllib_ragen.starpo.algorithm import StarPO
 from rllib_ragen.starpo.checkpoint import load
 from rllib_ragen.starpo.checkpoint.save import load_learner_state
@@ -50,6 +52,49 @@ def test_from_checkpoint_builds_the_run_that_was_saved(model: Path, tmp_path: Pa
     assert twin.policy_version == 1
     algo.stop()
     twin.stop()
+
+
+def test_rllibs_own_way_in_says_what_to_call(model: Path, tmp_path: Path) -> None:
+    """`Algorithm.from_checkpoint` would unpickle; there is no pickle, and the sentence is run as it stands."""
+    algo = digits_config(model).debugging(seed=9).build_algo()
+    folder = algo.save_to_path(tmp_path)
+    assert not [path for path in tmp_path.rglob("*") if path.suffix in (".pkl", ".pickle", ".msgpck")]
+    with pytest.raises(ValueError, match="no pickle but a StarPO checkpoint") as raised:
+        Algorithm.from_checkpoint(folder)
+    told: dict[str, Any] = {"path": folder}
+    (imported,) = re.findall(r"(from \S+ import \w+)", str(raised.value))
+    (called,) = re.findall(r"call (\S+\(path\))", str(raised.value))
+    exec(f"{imported}\ntwin = {called}", told)
+    twin = told["twin"]
+    assert twin.config.seed == 9
+    twin.stop()
+    with pytest.raises(ValueError, match=r"call StarPO\.from_checkpoint.*AutoModelForCausalLM\.from_pretrained"):
+        LLMRLModule.from_checkpoint(tmp_path / MODULE)
+    algo.stop()
+
+
+def test_rllibs_other_doors_save_and_restore_the_same(model: Path, tmp_path: Path) -> None:
+    algo = digits_config(model).build_algo()
+    algo.train()
+    folder = algo.save_to_path()
+    saved = weights(algo.learner_group._learner)
+    algo.train()
+    algo.restore_from_path(folder)
+    assert largest_difference(weights(algo.learner_group._learner), saved) == 0.0 and algo.iteration == 1
+    algo.train()
+    algo.restore(folder)
+    assert largest_difference(weights(algo.learner_group._learner), saved) == 0.0 and algo.iteration == 1
+    result = algo.save(str(tmp_path / "by_tune"))
+    algo.train()
+    algo.restore(result.checkpoint.path)
+    assert largest_difference(weights(algo.learner_group._learner), saved) == 0.0
+    with pytest.raises(ValueError, match=r"restore_from_path\(component=…\): a StarPO checkpoint is .* whole"):
+        algo.restore_from_path(folder, component="learner_group")
+    with pytest.raises(ValueError, match=r"save_to_path\(use_msgpack=…\)"):
+        algo.save_to_path(folder, use_msgpack=True)
+    with pytest.raises(ValueError, match="holds no complete checkpoint"):
+        algo.restore_from_path(tmp_path / "nothing")
+    algo.stop()
 
 
 def test_an_older_checkpoint_replaces_newer_weights(model: Path, tmp_path: Path) -> None:

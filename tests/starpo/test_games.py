@@ -15,6 +15,7 @@ from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.starpo.algorithm import StarPO
 from rllib_ragen.starpo.config import StarPOConfig
 from tests.rollout.marked import Story, told
+from tests.rollout.spoilt_games import GARBLES, SpoiltGame
 from tests.starpo.build import largest_difference, metrics_of
 
 LEARNER = "default_policy"
@@ -189,7 +190,21 @@ def test_a_users_own_environment_for_several_agents_has_the_limits_of_games(mode
     ):
         config.copy(copy_frozen=False).algorithm("dapo").validate()
     with pytest.raises(ConfigError, match=r"multi_agent\.league_size=7 with env\.name=story, which is no game"):
-        config.copy(copy_frozen=False).games(league_size=7).validate()
+        config.copy(copy_frozen=False).multi_agent(league_size=7).validate()
+
+
+@pytest.mark.usefixtures("local_ray")
+@pytest.mark.parametrize("name", ["half a character", "raises half a character", "reward of nan"])
+def test_L1_a_game_that_says_half_a_character_costs_its_own_group_and_the_run_goes_on(model: Path, name: str) -> None:
+    register_env("spoilt", lambda env_config: SpoiltGame(GARBLES[name][0]))
+    config = game_config(model).environment("spoilt", env_config={})
+    config.multi_agent(policies={"a"}, policy_mapping_fn=lambda agent, episode, **kwargs: "a")
+    algo = config.build_algo()
+    first, second = (metrics_of(algo.train()) for _ in range(2))
+    # Groups 0 to 3, of which the last is spoilt, with two plays of two agents; then groups 4 to 7.
+    assert (first["num_failed"], second["num_failed"]) == (4, 0)
+    assert {one.error for one in algo.last_trajectories()} == {""}
+    algo.stop()
 
 
 def test_the_weights_of_several_policies_are_not_broadcast(model: Path) -> None:

@@ -25,7 +25,7 @@ from rllib_ragen.models.folder import model_folder
 from rllib_ragen.models.lora import is_adapter
 from rllib_ragen.run.console import Display
 from rllib_ragen.run.folder import RunFolder
-from rllib_ragen.run.loop import run_training
+from rllib_ragen.run.loop import Surroundings, run_training
 from rllib_ragen.starpo.algorithm import StarPO
 from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.starpo.checks.lora import check_lora
@@ -237,7 +237,7 @@ def test_a_whole_run_leaves_the_merged_model_and_the_adapter(tmp_path: Path, loc
         {"learner": {"lora_rank": 4, "lr": 1e-3, "torch_threads": 1}, "credit": {"normalize": "none"}},
     )
     folder = RunFolder.create(config, "lora")
-    run_training(config, folder, None, Display(io.StringIO()), Interrupt(print), None)
+    run_training(Surroundings(config, folder, Display(io.StringIO()), Interrupt(print)))
     base = AutoModelForCausalLM.from_pretrained(TINY)
     ids = torch.arange(3, 40)[None]
     with torch.no_grad():

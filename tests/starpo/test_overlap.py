@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ from tests.starpo.build import MODULE, digits_config, metrics_of
 pytestmark = pytest.mark.usefixtures("local_ray")
 
 
-def overlapped(model: Path, overlap: str = "one_step_off") -> StarPOConfig:
+def overlapped(model: Path, overlap: Literal["off", "one_step_off"] = "one_step_off") -> StarPOConfig:
     config = digits_config(model).rollout(overlap=overlap)
     config.env_runners(num_env_runners=2)
     return config

@@ -35,7 +35,7 @@ def finished_sweep(folder: Path) -> tuple[SweepSpec, SweepStudy, Path]:
                 for greedy in (False, True)
             ]
             (run / "progress.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-            error = "crashed; see its log" if (number, seed) == (5, 1) else ""
+            error = "crashed; see tune/x/error.txt" if (number, seed) == (5, 1) else ""
             stopped = "scheduler asha at iteration 10" if number == 4 else ""
             result = {"success": successes[40], "iteration": 40, "finished": True}
             study.tell(number, seed, result_of(result, spec, stopped, error))

@@ -18,8 +18,10 @@ import psutil
 import pytest
 import yaml
 
+from rllib_ragen.config.load import read_yaml
 from rllib_ragen.run.__main__ import main as run
 from rllib_ragen.sweep.__main__ import main as sweep
+from rllib_ragen.sweep.spec import read_sweep, save_sweep
 
 TOP = Path(__file__).parents[2]
 ITERATIONS = 3
@@ -177,6 +179,39 @@ def test_runs_with_a_runner_each_queue_for_both_of_their_cpus(tmp_path: Path, cp
     assert code == 0, "\n".join(lines)
     assert sum(line.endswith("done") for line in lines) == 2
     assert most_at_once(lines) == at_once
+
+
+def test_a_sweep_without_a_success_says_where_it_says_why(tmp_path: Path) -> None:
+    """Every path and file in it is there, also where a run failed before it had a folder."""
+    broken = {**SWEEP, "trials": 1, "retries": 0, "space": {"learner.lr": {"choice": [1e-4]}}}
+    file = tmp_path / "tiny.yaml"
+    file.write_text(yaml.safe_dump(broken))
+    # A file in the place of the runs' folder: no run can make its own.
+    (tmp_path / "tiny").mkdir()
+    (tmp_path / "tiny" / "runs").write_text("")
+    spec = read_sweep(read_yaml(file))
+    save_sweep(spec, tmp_path / "tiny" / "sweep.yaml")
+    code, lines = command("--resume", tmp_path / "tiny")
+    said = "\n".join(lines)
+    assert code == 1, said
+    told = said[said.index("No configuration succeeded. Why is in:") :].splitlines()[1:]
+    assert told and all(Path(line.strip()).is_file() for line in told)
+    assert any("NotADirectoryError" in Path(line.strip()).read_text() for line in told)
+    (note,) = re.findall(r"crashed; see (\S+)", said)
+    assert (tmp_path / "tiny" / note).is_file()
+    (failed,) = re.findall(r"FAILED, see (\S+)", said)
+    assert Path(failed).is_file()
+
+
+@pytest.mark.slow
+def test_SIGINT_ends_a_sweep_with_the_command_that_goes_on(file: Path, tmp_path: Path) -> None:
+    act = at_first("iteration 1 ", lambda pid: os.kill(pid, signal.SIGINT))
+    code, lines = command(file, "--results-dir", tmp_path, act=act)
+    assert code == 130, "\n".join(lines)
+    assert f"Stopped. To go on: python -m rllib_ragen.sweep --resume {tmp_path / 'tiny'}" in lines
+    assert not any(line.startswith(("best config", "No configuration succeeded")) for line in lines)
+    code, lines = command("--resume", tmp_path / "tiny")
+    assert code == 0, "\n".join(lines)
 
 
 @pytest.mark.slow

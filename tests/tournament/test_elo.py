@@ -57,6 +57,19 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
     assert 180 <= inside <= 199
 
 
+def test_games_on_few_instances_have_a_wider_interval() -> None:
+    """100 games are 100 draws on as many openings, and about two where one opening decides 50 of them."""
+    together = {("b", "a"): 50.0, ("a", "b"): 50.0}
+    plain = elo_ratings(together, "a")["b"]
+    win, loss = {("b", "a"): 1.0, ("a", "b"): 0.0}, {("b", "a"): 0.0, ("a", "b"): 1.0}
+    many = elo_ratings(together, "a", by_instance=[win, loss] * 50)["b"]
+    all_won, all_lost = {("b", "a"): 50.0, ("a", "b"): 0.0}, {("b", "a"): 0.0, ("a", "b"): 50.0}
+    few = elo_ratings(together, "a", by_instance=[all_won, all_lost])["b"]
+    assert many.high == pytest.approx(plain.high, rel=0.01) and many.elo == few.elo == plain.elo
+    # By hand: information ¼ · 101, pulls ±25, variance 2 · (25² + 25²) / (101/4)² = 3.9212, against 0.0396.
+    assert few.high - few.elo == pytest.approx(1.959964 * 400 / math.log(10) * math.sqrt(3.9212), rel=1e-3)
+
+
 def test_ratings_that_games_do_not_determine_are_refused() -> None:
     with pytest.raises(ValueError, match="the rating of 'b' is not determined"):
         elo_ratings({("b", "a"): 3.0, ("a", "b"): 0.0}, "a", prior_draws=0)

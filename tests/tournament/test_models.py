@@ -10,20 +10,20 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from ragen_envs.games import make_game, make_text_game
-from ragen_envs.games.players import PLAYERS
-from ragen_envs.reply import parse_reply
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.models.lora_settings import LoraSettings
 from rllib_ragen.models.weight_arrays import from_array
+from rllib_ragen.rollout.engines.hf import HFEngine
 from rllib_ragen.starpo.checkpoint.save import save_checkpoint
 from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.tournament import matches
 from rllib_ragen.tournament.__main__ import main
-from rllib_ragen.tournament.matches import Record, play_all, round_robin
-from rllib_ragen.tournament.model_player import ModelPlayer
+from rllib_ragen.tournament.match_session import Record
+from rllib_ragen.tournament.matches import play_all, round_robin
+from rllib_ragen.tournament.model_player import load_player
 from rllib_ragen.tournament.model_sources import find_model, find_models
-from rllib_ragen.tournament.players import Place, Question, ReplyLimits, ScriptedPlayer
+from rllib_ragen.tournament.reply_limits import ReplyLimits
 from tests.tournament.checkpoints import random_adapters, run_with_checkpoints
 
 TINY = model_folder("tiny")
@@ -74,33 +74,9 @@ def test_a_model_plays_the_same_whatever_the_batch(monkeypatch: pytest.MonkeyPat
     found: list[list[Record]] = []
     for tables in (1, 128):
         monkeypatch.setattr(matches, "MAX_TABLES", tables)
-        players = [
-            ModelPlayer.load(find_model("tiny"), limits),
-            ScriptedPlayer("uniform", PLAYERS["uniform"], think=True),
-        ]
-        found.append(play_all(fixtures, players, lambda: make_text_game("kuhn_poker", None, BRIEF)))
+        models = {"tiny": load_player(find_model("tiny"), limits)}
+        found.append(play_all(fixtures, models, lambda: make_text_game("kuhn_poker", None, BRIEF)))
     assert found[0] == found[1]
-
-
-def test_a_conversation_goes_on_and_a_full_context_makes_it_speechless() -> None:
-    player = ModelPlayer.load(find_model("tiny"), ReplyLimits(max_reply_tokens=8, max_context_tokens=120))
-    game, place = make_game("kuhn_poker"), Place(0, "player_0")
-    said = []
-    for turn in range(20):
-        player.ask(Question(place, "Kuhn poker", "Your card: Jack", game, seed=turn))
-        ((answered, text),) = player.answers()
-        assert answered == place
-        said.append(text)
-        if player.num_speechless:
-            break
-    context = player._contexts[place].token_ids
-    told = player._chat.tokenizer.decode(context)
-    # What made the context full is the last prompt, or the last reply: then there was no further prompt.
-    assert len(said) > 2 and told.count("Your card: Jack") in (len(said), len(said) - 1)
-    assert all(said[:-1]) and said[-1] == "" and not parse_reply(said[-1]).well_formed
-    assert player.answers() == []
-    player.forget(place)
-    assert player._contexts == {}
 
 
 def test_the_command_rates_checkpoints_and_writes_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,11 +119,13 @@ def test_adapters_of_a_checkpoint_are_merged_into_their_model(tmp_path: Path) ->
         TINY.resolve(),
         path / "default_policy" / "adapter",
     )
-    loaded = ModelPlayer.load(source, ReplyLimits())._engine.model.state_dict()
+    loaded = load_player(source, ReplyLimits()).engine
+    assert isinstance(loaded, HFEngine)
+    weights = loaded.model.state_dict()
     before = AutoModelForCausalLM.from_pretrained(TINY).state_dict()
     layer = next(name for name in before if name.endswith("q_proj.weight"))
     part = {name.split(".lora_")[1][0]: array for name, array in state.items() if layer[:-7] in name}
     expected = before[layer] + 3.0 * from_array(part["B"]) @ from_array(part["A"])
-    assert torch.allclose(loaded[layer], expected, atol=1e-5) and not torch.equal(loaded[layer], before[layer])
+    assert torch.allclose(weights[layer], expected, atol=1e-5) and not torch.equal(weights[layer], before[layer])
     other = next(name for name in before if name.endswith("k_proj.weight"))
-    assert torch.equal(loaded[other], before[other])
+    assert torch.equal(weights[other], before[other])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from rllib_ragen.models.folder import model_folder
 from rllib_ragen.tournament.__main__ import main
 
 
@@ -30,14 +32,24 @@ def test_a_cooperative_game_has_scores_and_no_ratings(tmp_path: Path, capsys: py
     assert all(one["success"] == 1 for one in pairs) and pairs
 
 
+def test_a_model_that_is_called_as_a_script_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = shutil.copytree(model_folder("tiny"), tmp_path / "uniform")
+    assert main([str(folder), "--env", "kuhn_poker", "--out", str(tmp_path / "found.json")]) == 2
+    assert "'uniform' names a model's folder and a scripted player: rename the folder" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--env", "poker"], "env.name is 'poker'; allowed here are games: tic_tac_toe"),
+        (["--env", "poker"], "env.name: unknown environment 'poker'; allowed: "),
         (["--env", "sokoban"], "env.name is 'sokoban'; allowed here are games: tic_tac_toe"),
         ([], "env.name is None; allowed here are games: tic_tac_toe"),
         (["nowhere", "--env", "kuhn_poker"], "'nowhere' is no model; allowed: tiny"),
         (["--env", "kuhn_poker", "--scripts", "minmax"], "there is no player 'minmax'; allowed: uniform"),
+        (
+            ["--env", "kuhn_poker", "--scripts", "minimax"],
+            "--scripts: minimax cannot play Kuhn poker; allowed: uniform, kuhn_equilibrium",
+        ),
         (["--env", "kuhn_poker", "--scripts"], "matches need two players"),
         (["--env", "kuhn_poker", "--set", "env.turns=1"], "env.turns"),
         (["--env", "kuhn_poker", "--set", "env.task.cards=4"], "kuhn_poker has no setting 'cards'"),

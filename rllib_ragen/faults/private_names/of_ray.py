@@ -54,7 +54,7 @@ def read_note(key: str) -> str | None:
 
 
 def is_registered_env(name: str) -> bool:
-    """Whether somebody has given `ray.tune.register_env` an environment of that name."""
+    """Says whether somebody has given `ray.tune.register_env` an environment of that name."""
     return bool(_global_registry.contains(ENV_CREATOR, name))
 
 

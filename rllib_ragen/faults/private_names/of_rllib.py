@@ -8,6 +8,7 @@ from typing import Any
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
 from ray.rllib.core.learner.learner_group import LearnerGroup
+from ray.rllib.env.env_runner import EnvRunner
 
 from rllib_ragen.faults.private_names.need import need
 
@@ -42,6 +43,11 @@ def attribute_of_key(config: AlgorithmConfig, key: str) -> str:
 def local_learner(learners: LearnerGroup) -> Any:
     """Gets the learner that runs in this process; None if they are actors."""
     return need(learners, "_learner", "ray")
+
+
+def seed_of_runner(runner: EnvRunner) -> int:
+    """Gets the seed that RLlib gives an env runner, of its own for each; 0 without one."""
+    return int(need(runner, "_seed", "ray") or 0)
 
 
 def chosen_parts(

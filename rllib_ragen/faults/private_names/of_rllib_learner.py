@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from ray.rllib.core.learner.torch.torch_learner import TorchLearner
 
+from ragen_envs.tree import Tree
+
 
 class NamedOptimizer(NamedTuple):
     """An optimiser that was registered."""
@@ -48,11 +50,11 @@ class LearnerHooks(TorchLearner):
         """Moves modules to the learner's device, or shards them, before there are optimisers."""
 
     @abstractmethod
-    def optimizer_states(self) -> dict[str, Any]:
-        """The optimisers' states by name, as `set_optimizer_states` takes them."""
+    def optimizer_states(self) -> Tree:
+        """Returns the optimisers' states by name, as `set_optimizer_states` takes them."""
 
     @abstractmethod
-    def set_optimizer_states(self, states: dict[str, Any]) -> None:
+    def set_optimizer_states(self, states: Tree) -> None:
         """Takes over the optimisers' states."""
 
     def _map_module_to_device(self, module: Any) -> None:
@@ -61,8 +63,8 @@ class LearnerHooks(TorchLearner):
     def _make_modules_ddp_if_necessary(self) -> None:
         pass
 
-    def _get_optimizer_state(self) -> dict[str, Any]:
+    def _get_optimizer_state(self) -> Tree:
         return self.optimizer_states()
 
-    def _set_optimizer_state(self, state: dict[str, Any]) -> None:
+    def _set_optimizer_state(self, state: Tree) -> None:
         self.set_optimizer_states(state)

@@ -6,7 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 import torch
-import torch.distributed.distributed_c10d as c10d
+import torch.distributed
+
+c10d: Any = torch.distributed
+"""Untyped: the stubs lack what process groups are made of."""
 
 
 def gloo_group(store: Any, rank: int, size: int, host: str, timeout_s: float) -> Any:

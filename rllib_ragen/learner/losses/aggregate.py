@@ -16,7 +16,7 @@ def row_scales(
     total_rows: int,
     norm_tokens: int | None = None,
 ) -> list[float]:
-    """Factor of each row, so that loss = Σ_rows scale_row · Σ_trained tokens of the row.
+    """Returns factor of each row, so that loss = Σ_rows scale_row · Σ_trained tokens of the row.
 
     token_counts: trained tokens of the rows at hand. total_tokens, total_rows: trained tokens and rows with at least
     one, of the *whole* minibatch over all micro-batches and learners; sums over any split of it then add up to the

@@ -8,7 +8,7 @@ from rllib_ragen.credit.kl_estimate import bounded_log_ratio
 
 
 def importance_weights(old_logprobs: torch.Tensor, behaviour_logprobs: torch.Tensor, cap: float) -> torch.Tensor:
-    """min(cap, exp(old − behaviour)) per token, without gradient: the factor on the token's policy loss.
+    """Returns min(cap, exp(old − behaviour)) per token, without gradient: the factor on the token's policy loss.
 
     old_logprobs are the learner's of the weights that sampled, behaviour_logprobs the sampler's own; their log-ratio
     is clamped to ±20. Where both agree the weight is 1; cutting it off trades a little bias for bounded variance.

@@ -16,7 +16,7 @@ def policy_loss(
     clip_high: float,
     clip_dual: float | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """−min(ρ A, clip(ρ, 1 − clip_low, 1 + clip_high) A), ρ = exp(log_ratio), and who was clipped.
+    """Returns −min(ρ A, clip(ρ, 1 − clip_low, 1 + clip_high) A), ρ = exp(log_ratio), and who was clipped.
 
     Both tensors have one shape, one entry per token; log_ratio is log π − log π_old in nats (the token's own, or its
     trajectory's: sequence.py), clamped to ±20. For A < 0 the loss is capped at −clip_dual · A (None: no cap), so that
@@ -41,7 +41,7 @@ def policy_loss(
 
 
 def token_loss(tokens: PolicyTokens) -> tuple[torch.Tensor, torch.Tensor]:
-    """`policy_loss` of each token's own ratio, with the clips of the config: PPO's."""
+    """Returns `policy_loss` of each token's own ratio, with the clips of the config: PPO's."""
     config = tokens.config
     return policy_loss(
         tokens.log_ratio,

@@ -44,7 +44,7 @@ def register_loss(name: str, loss: PolicyLoss) -> None:
 
 
 def find_loss(name: str) -> PolicyLoss:
-    """The loss of that name.
+    """Returns the loss of that name.
 
     Raises:
         ValueError: no such loss; one sentence that names the key.

@@ -11,7 +11,7 @@ from rllib_ragen.learner.losses.registry import PolicyTokens
 
 
 def sequence_log_ratio(log_ratio: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """log s per token: sg[mean of log_ratio over the token's trajectory] + log_ratio − sg[log_ratio].
+    """Returns log s per token: sg[mean of log_ratio over the token's trajectory] + log_ratio − sg[log_ratio].
 
     Args:
         log_ratio: [N] log π − log π_old of trained tokens, in nats.
@@ -34,5 +34,5 @@ def sequence_log_ratio(log_ratio: torch.Tensor, rows: torch.Tensor) -> torch.Ten
 
 
 def sequence_loss(tokens: PolicyTokens) -> tuple[torch.Tensor, torch.Tensor]:
-    """The clipped surrogate of each trajectory's ratio: GSPO's."""
+    """Returns the clipped surrogate of each trajectory's ratio: GSPO's."""
     return token_loss(replace(tokens, log_ratio=sequence_log_ratio(tokens.log_ratio, tokens.rows)))

@@ -6,7 +6,7 @@ import torch
 
 
 def value_loss(values: torch.Tensor, old_values: torch.Tensor, returns: torch.Tensor, clip: float) -> torch.Tensor:
-    """½ max((V − R)², (clip(V, V_old − clip, V_old + clip) − R)²) per token (PPO2's value clipping).
+    """Returns ½ max((V − R)², (clip(V, V_old − clip, V_old + clip) − R)²) per token (PPO2's value clipping).
 
     All tensors have one shape, one entry per token; values and returns in units of reward.
     """

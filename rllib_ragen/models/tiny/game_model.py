@@ -21,7 +21,6 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from ragen_envs.cache import cache_folder
 from ragen_envs.games.env import TextGameEnv
@@ -40,13 +39,16 @@ RECIPE_VERSION = 1
 _NUM_GAMES = {"tic_tac_toe": 40_000}
 """Random games that are learnt from. Rows of marks are seen only after some 10,000; what is merely copied takes few."""
 _FEW_GAMES = 2_000
+"""Random games where none are told above: enough for the form of replies, and made in minutes."""
 _SHIPPED = Path(__file__).parent / "games"
 _VOCAB_SIZE = 512
+"""Tokens of the model's vocabulary: states and moves are few words."""
 _LEARNING_RATE, _BATCH_SIZE = 2e-3, 8
+"""Step of the optimiser and its batch, of the recipe that RECIPE_VERSION names."""
 
 
-def game_model_folder(name: str, game: Mapping[str, Any], limits: GameLimits) -> Path:
-    """Where the model of game `name` with these settings is: in the package, or kept; it need not be there yet."""
+def game_model_folder(name: str, game: Mapping[str, object], limits: GameLimits) -> Path:
+    """Says where the model of game `name` with these settings is: in the package, or kept; it need not be there yet."""
     told = {key: value for key, value in asdict(limits).items() if key in ("think", "list_actions")}
     asked = [RECIPE_VERSION, name, dict(game), told, num_games_of(name)]
     if ENVIRONMENTS.is_users(name):
@@ -59,7 +61,7 @@ def game_model_folder(name: str, game: Mapping[str, Any], limits: GameLimits) ->
 
 
 def _source(name: str) -> str:
-    """The code of a user's game, as far as its own module has it."""
+    """Returns the code of a user's game, as far as its own module has it."""
     game = ENVIRONMENTS.resolve(name)
     try:
         return inspect.getsource(inspect.getmodule(game) or game)
@@ -71,12 +73,12 @@ def _source(name: str) -> str:
 
 
 def num_games_of(name: str) -> int:
-    """How many random games the model of game `name` is made from."""
+    """Says how many random games the model of game `name` is made from."""
     return _NUM_GAMES.get(name, _FEW_GAMES)
 
 
-def ensure_game_model(name: str, game: Mapping[str, Any], limits: GameLimits) -> Path:
-    """The model's folder, made now unless it is there.
+def ensure_game_model(name: str, game: Mapping[str, object], limits: GameLimits) -> Path:
+    """Returns the model's folder, made now unless it is there.
 
     Raises:
         ValueError: an unknown game or setting.
@@ -98,7 +100,7 @@ def ensure_game_model(name: str, game: Mapping[str, Any], limits: GameLimits) ->
     return folder
 
 
-def make(out: Path, name: str, game: Mapping[str, Any], limits: GameLimits, num_games: int | None = None) -> None:
+def make(out: Path, name: str, game: Mapping[str, object], limits: GameLimits, num_games: int | None = None) -> None:
     """Makes tokenizer and model and saves them as a plain transformers folder, with made.json beside them.
 
     Args:
@@ -140,12 +142,12 @@ def make(out: Path, name: str, game: Mapping[str, Any], limits: GameLimits, num_
 
 
 def game_seeds(number: int) -> tuple[int, int]:
-    """Of the instance and of the luck in it, of one random game."""
+    """Draws the seeds of the instance and of the chance in it, of one random game."""
     return block_of(Stream.GAME_DEMONSTRATION_INSTANCES) + number, seed_of(Stream.GAME_DEMONSTRATION_OUTCOME, number)
 
 
 def random_game(env: TextGameEnv, number: int) -> Iterator[list[Message]]:
-    """One game of random legal moves → what each seat that replied was told and said."""
+    """Returns one game of random legal moves → what each seat that replied was told and said."""
     instance, luck = game_seeds(number)
     rng = generator(Stream.GAME_DEMONSTRATION_MOVES, number)
     prompts, _ = env.reset(seed=instance, options={"outcome_seed": luck})
@@ -165,7 +167,7 @@ def random_game(env: TextGameEnv, number: int) -> Iterator[list[Message]]:
 
 
 def main() -> None:
-    """Command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--env", required=True, help="the game")
     parser.add_argument("--out", type=Path, required=True, help="folder to write")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import subprocess
 import time
 from dataclasses import dataclass
 from itertools import islice
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+import transformers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from rllib_ragen.models.tiny.demonstrations import Recipe, Sample, as_text, conversations, make_samples
@@ -25,9 +27,13 @@ from rllib_ragen.models.tiny.teacher import Lesson
 from rllib_ragen.models.tiny.tokenizer import train_tokenizer
 
 VOCAB_SIZE = 512
+"""Tokens of the vocabulary: all that prompts and replies of the tasks say fits."""
 _HEAD_SIZE = 32
+"""Size of an attention head: the smallest that vLLM's CPU attention serves."""
 _WARMUP_STEPS = 50
+"""Steps over which the learning rate rises."""
 _LOG_EVERY = 50
+"""Steps between two lines of progress."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ MAX_PLAN = 5
 
 
 def recipes(scale: float) -> tuple[Recipe, ...]:
-    """What is demonstrated; `scale` multiplies the number of episodes."""
+    """Says what is demonstrated; `scale` multiplies the number of episodes."""
     short: tuple[tuple[str, Any], ...] = (("max_solution_steps", MAX_PLAN),)
     certain: tuple[tuple[str, Any], ...] = (("success_rate", 1.0),)
     answer_only: tuple[tuple[str, Any], ...] = (("think", False),)
@@ -78,7 +84,7 @@ def build_model(
     intermediate_size: int = 256,
     max_length: int = 2_048,
 ) -> LlamaForCausalLM:
-    """A small Llama, by default of 0.6M parameters.
+    """Returns a small Llama, by default of 0.6M parameters.
 
     One KV head, because KV heads are what decoding costs on a CPU; head size 32, the smallest that vLLM's CPU attention
     serves.
@@ -102,7 +108,7 @@ def build_model(
 
 
 def batches(samples: list[Sample], batch_size: int, rng: np.random.Generator) -> list[list[Sample]]:
-    """One epoch in batches of similar length, in random order."""
+    """Returns one epoch in batches of similar length, in random order."""
     order = rng.permutation(len(samples))
     pools = [order[i : i + 8 * batch_size] for i in range(0, len(order), 8 * batch_size)]
     chunks = []
@@ -113,7 +119,7 @@ def batches(samples: list[Sample], batch_size: int, rng: np.random.Generator) ->
 
 
 def loss_of(model: LlamaForCausalLM, batch: list[Sample]) -> torch.Tensor:
-    """Mean cross-entropy of the replies' tokens. Right-padded: causal attention needs no mask then."""
+    """Returns mean cross-entropy of the replies' tokens. Right-padded: causal attention needs no mask then."""
     length = max(len(sample.token_ids) for sample in batch)
     ids = torch.zeros(len(batch), length, dtype=torch.long)
     trained = torch.zeros(len(batch), length, dtype=torch.bool)
@@ -125,7 +131,7 @@ def loss_of(model: LlamaForCausalLM, batch: list[Sample]) -> torch.Tensor:
 
 
 def train(model: LlamaForCausalLM, samples: list[Sample], phase: Phase, seed: int) -> dict[str, float]:
-    """One epoch of AdamW with warm-up and cosine decay; returns what it cost and reached."""
+    """Returns one epoch of AdamW with warm-up and cosine decay; returns what it cost and reached."""
     plan = batches(samples, phase.batch_size, np.random.default_rng(seed))
     optimizer = torch.optim.AdamW(model.parameters(), lr=phase.learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
     warmup = min(_WARMUP_STEPS, len(plan) // 4 + 1)
@@ -170,7 +176,16 @@ def make(out: Path, scale: float, seed: int, workers: int) -> None:
     model = build_model(tokenizer, seed)
     samples = make_samples(taught, tokenizer, workers)
     print(f"{len(samples)} demonstrations", flush=True)
-    made: dict[str, object] = {"scale": scale, "seed": seed, "demonstrations": len(samples)}
+    made: dict[str, object] = {"scale": scale, "seed": seed, "max_plan": MAX_PLAN, "demonstrations": len(samples)}
+    made |= {
+        "commit": _commit(),
+        "threads": torch.get_num_threads(),
+        "versions": {"torch": torch.__version__, "transformers": transformers.__version__, "numpy": np.__version__},
+        "taught": [
+            {"env": r.env, "think": dict(r.limits).get("think", True), "task": dict(r.task), "episodes": r.count}
+            for r in taught
+        ],
+    }
     made |= train(model, samples, Phase("skill", taught, 2e-3, 16), seed)
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
@@ -178,8 +193,21 @@ def make(out: Path, scale: float, seed: int, workers: int) -> None:
     print(f"saved to {out} ({sum(p.numel() for p in model.parameters()):,} parameters)")
 
 
+def _commit() -> str:
+    """Names the commit of the source, with a + where something in it is not committed; empty outside of git."""
+    where = Path(__file__).parent
+    found = subprocess.run(
+        ["git", "describe", "--always", "--abbrev=40", "--dirty=+"],
+        capture_output=True,
+        text=True,
+        cwd=where,
+        check=False,
+    )
+    return found.stdout.strip()
+
+
 def main() -> None:
-    """Command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--out", type=Path, required=True, help="folder to write")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on the number of demonstrations")

@@ -12,7 +12,7 @@ from rllib_ragen.models.tiny.game_model import ensure_game_model, game_model_fol
 
 
 def run_model_folder(config: RunConfig) -> Path:
-    """Where the run's model is; the small model of a game need not be there yet (`ensure_run_model`)."""
+    """Says where the run's model is; the small model of a game need not be there yet (`ensure_run_model`)."""
     game = game_name(config.env.name)
     if game is None or config.model.path != EMBEDDED_MODEL:
         return model_folder(config.model.path)
@@ -20,7 +20,7 @@ def run_model_folder(config: RunConfig) -> Path:
 
 
 def ensure_run_model(config: RunConfig, say: Callable[[str], object] = print) -> Path:
-    """Where the run's model is. The small model of a game is made if it is not there yet, and `say` is told so."""
+    """Says where the run's model is. The small model of a game is made if it is not there yet, and `say` is told so."""
     folder = run_model_folder(config)
     game = game_name(config.env.name)
     if game is None or config.model.path != EMBEDDED_MODEL:

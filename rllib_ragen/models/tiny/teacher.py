@@ -21,6 +21,7 @@ from ragen_envs.sokoban.room import shift
 from ragen_envs.text import TextEnv
 
 _MAX_WANDERED_ACTIONS = 4
+"""Longest plan of a demonstration that wanders instead of solving: shorter than most solutions."""
 _SYLLABLES = (
     *("ba", "can", "da", "el", "far", "gol", "ha", "in", "jo", "ket", "la", "mo", "no", "or", "pi", "qua", "ru", "sto"),
     *(
@@ -63,11 +64,11 @@ class Lesson:
     wander_rate: float = 0.0
     """Chance, at each turn but the last, of a reply of random actions that is not learnt from."""
     max_plan: int | None = None
-    """Where the shortest solution is longer, the teacher says nothing and the episode ends; None: no bound."""
+    """Bound on the shortest solution: where it is longer, the teacher says nothing and the episode ends; None: none."""
 
 
 def demonstrate(env: TextEnv, seed: int, lesson: Lesson, rng: np.random.Generator) -> list[Message]:
-    """One episode played by the teacher, on a train instance; without a trained reply if it had nothing to say.
+    """Returns one episode played by the teacher, on a train instance; without a trained reply if it had nothing to say.
 
     Args:
         env: the text environment; its limits cap the plan.
@@ -103,7 +104,7 @@ def _random_plan(env: TextEnv, rng: np.random.Generator) -> list[str]:
 
 
 def _thought(task: Any, plan: list[str]) -> str:
-    """The plan in words, in the coordinates that the observation uses."""
+    """Returns the plan in words, in the coordinates that the observation uses."""
     if isinstance(task, SokobanEnv):
         return _sokoban_thought(task, plan)
     if isinstance(task, CountdownEnv):
@@ -127,7 +128,9 @@ def _sokoban_thought(task: SokobanEnv, plan: list[str]) -> str:
 
 
 def _with_invented_arms(task: BanditEnv, messages: list[Message], rng: np.random.Generator) -> list[Message]:
-    """The same with names that mean nothing: the model learns to read and write names, not which of them pays."""
+    """Returns the same with names that mean nothing: the model learns to read and write names, not which of them
+    pays.
+    """
     names = {arm: _invented_name(rng) for arm in task.arms}
 
     def renamed(text: str) -> str:

@@ -62,7 +62,7 @@ class Engine(ABC):
 
     @abstractmethod
     def forget(self, key: int) -> None:
-        """The episode is over: frees what is cached for it, and drops its request if one is in flight."""
+        """Ends an episode: frees what is cached for it, and drops its request if one is in flight."""
 
     @abstractmethod
     def load_weights(self, named: Mapping[str, torch.Tensor], version: int) -> None:
@@ -76,7 +76,7 @@ class Engine(ABC):
         """
 
     def prompt_error(self, prompt: Sequence[int], sampling: Sampling) -> str:
-        """Why a request cannot be served; empty if it can."""
+        """Says why a request cannot be served; empty if it can."""
         if not prompt or min(prompt) < 0 or max(prompt) >= self.vocab_size:
             return f"the prompt is empty or holds a token id outside 0…{self.vocab_size - 1}"
         if min(self.max_context - len(prompt), sampling.max_tokens) < 1:

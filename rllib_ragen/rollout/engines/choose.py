@@ -24,7 +24,7 @@ class EngineChoice:
 
 
 def vllm_installed() -> bool:
-    """Whether `import vllm` would find something."""
+    """Says whether `import vllm` would find something."""
     return find_spec("vllm") is not None
 
 
@@ -37,7 +37,8 @@ def choose_engine(
     installed: bool | None = None,
     num_policies: int = 1,
 ) -> EngineChoice:
-    """Asked-for means used; `auto` takes vLLM where it is installed, has a process of its own and can serve the model.
+    """Returns asked-for means used; `auto` takes vLLM where it is installed, has a process of its own and can serve the
+    model.
 
     Several policies in one runner have an engine each. On a CPU `auto` takes hf for them: a vLLM engine there costs
     more than a GB, whatever its model.
@@ -74,7 +75,7 @@ def choose_engine(
 
 
 def _obstacle(num_env_runners: int, model_path: Path, on_gpu: bool, installed: bool) -> str:
-    """Why vLLM cannot be used; empty if it can."""
+    """Says why vLLM cannot be used; empty if it can."""
     if not installed:
         return "vLLM is not installed (GPU: pip install 'rllib_ragen[vllm]'; CPU: requirements/cpu.txt)"
     if num_env_runners < 1:
@@ -87,7 +88,7 @@ def _obstacle(num_env_runners: int, model_path: Path, on_gpu: bool, installed: b
 
 
 def _head_size(model_path: Path) -> int | None:
-    """Head size that a model folder's config.json states, or None if it states none."""
+    """Returns head size that a model folder's config.json states, or None if it states none."""
     if not (model_path / "config.json").is_file():
         raise ValueError(f"model folder {str(model_path)!r} has no config.json")
     config = language_config(model_path)

@@ -27,9 +27,10 @@ from rllib_ragen.types import Sampled, Sampling
 Result = tuple[int, Sampled | EngineFailure]
 
 _WAITING_SHARE = 8
-"""Prefill as soon as one in so many live requests waits for it."""
+"""Live requests per waiting one from which on there is a prefill: later leaves rows idle, sooner makes small passes."""
 _DENSE_SHARE = 0.7
-"""From this share of live rows on, computing the idle ones too is cheaper than gathering the live ones' keys."""
+"""Share of live rows from which on computing the idle ones too is cheaper than gathering the live
+ones' keys. It decides on speed alone: replies are the same either way."""
 
 
 class HFEngine(Engine):
@@ -112,7 +113,7 @@ class HFEngine(Engine):
         self.weights_changed(version)
 
     def weights_changed(self, version: int) -> None:
-        """The (shared) model's weights have been updated in place: drops every cache and takes the new version."""
+        """Drops every cache and takes the new version: the (shared) model's weights have been updated in place."""
         if self._waiting or self._decoding:
             raise RuntimeError(BUSY)
         self._rows.release_all()
@@ -129,7 +130,7 @@ class HFEngine(Engine):
         del self._cache
 
     def _admit(self) -> list[Request]:
-        """Waiting requests that have, or now get, a row."""
+        """Returns waiting requests that have, or now get, a row."""
         admitted = []
         for request in list(self._waiting.values()):
             if self._rows.assign(request, busy=self._decoding.keys() | self._waiting.keys()):
@@ -157,7 +158,9 @@ class HFEngine(Engine):
         return results
 
     def _prefill_pass(self, batch: list[Request]) -> Tensor:
-        """One pass over the new tokens of `batch`, right-aligned, so that the last column is every row's last token."""
+        """Returns one pass over the new tokens of `batch`, right-aligned, so that the last column is every row's last
+        token.
+        """
         width = max(request.num_new for request in batch)
         tokens = torch.zeros(len(batch), width, dtype=torch.int64)
         positions = torch.zeros(len(batch), width, dtype=torch.int64)
@@ -256,7 +259,7 @@ def _check_servable(model: PreTrainedModel, max_context: int) -> None:
 
 @contextmanager
 def _evaluating(model: PreTrainedModel) -> Iterator[None]:
-    """Evaluation mode (no dropout) inside, the mode as it was afterwards."""
+    """Switches to evaluation mode (no dropout) inside, and back afterwards."""
     training = model.training
     if training:
         model.eval()

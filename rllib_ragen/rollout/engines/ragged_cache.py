@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
@@ -43,7 +42,9 @@ class RaggedLayer(CacheLayerMixin):
         self.values = value_states.new_zeros(self.rows, heads, self.max_context, value_states.shape[-1])
         self.is_initialized = True
 
-    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object
+    ) -> tuple[Tensor, Tensor]:
         """Writes the window's tokens and returns its rows' keys and values, [B, KV, num_keys, D] each."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
@@ -51,12 +52,12 @@ class RaggedLayer(CacheLayerMixin):
         return _exchange(self.keys, key_states, self.window), _exchange(self.values, value_states, self.window)
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """(keys, offset of the first key) of the current window."""
+        """Returns (keys, offset of the first key) of the current window."""
         assert self.window is not None
         return self.window.num_keys, 0
 
     def get_seq_length(self) -> int:
-        """Keys of the current window; rows have lengths of their own, so callers pass positions."""
+        """Returns keys of the current window; rows have lengths of their own, so callers pass positions."""
         return 0 if self.window is None else self.window.num_keys
 
     def get_max_length(self) -> int:
@@ -72,7 +73,7 @@ class RaggedCache(Cache):
         super().__init__(layers=list(self._ragged))
 
     def set_window(self, window: Window) -> None:
-        """What the next forward pass reads and writes."""
+        """Sets what the next forward pass reads and writes."""
         for layer in self._ragged:
             layer.window = window
 

@@ -33,7 +33,7 @@ class Request:
 
     @classmethod
     def make(cls, key: int, prompt: list[int], sampling: Sampling, room: int) -> Request:
-        """A request with its random numbers drawn."""
+        """Returns a request with its random numbers drawn."""
         max_new = min(sampling.max_tokens, room)
         return cls(key, prompt, sampling, max_new, np.random.default_rng(sampling.seed).random(max_new))
 
@@ -54,13 +54,13 @@ class Request:
         return token in self.sampling.stop_token_ids or len(self.tokens) >= self.max_new
 
     def sampled(self, version: int) -> Sampled:
-        """The finished reply."""
+        """Returns the finished reply."""
         finished = self.tokens[-1] in self.sampling.stop_token_ids
         return Sampled(self.tokens, self.logprobs, finished, version, self.cached)
 
 
 def sampling_tensors(batch: Sequence[Request], device: torch.device) -> SamplingTensors:
-    """The settings of the next token of each request."""
+    """Returns the settings of the next token of each request."""
     settings = [request.sampling for request in batch]
     columns = (
         torch.tensor([s.temperature for s in settings], dtype=torch.float32),
@@ -97,15 +97,15 @@ class Rows:
         return True
 
     def prefilled(self, request: Request) -> None:
-        """The row of `request` holds its whole prompt."""
+        """Notes that the row of `request` holds its whole prompt."""
         self._owners[request.key].token_ids = request.prompt
 
     def computed(self) -> list[tuple[list[int], int]]:
-        """(tokens whose keys it holds, row) of every row that holds any."""
+        """Returns (tokens whose keys it holds, row) of every row that holds any."""
         return [(owner.token_ids, owner.row) for owner in self._owners.values() if owner.token_ids]
 
     def keep(self, request: Request) -> None:
-        """The reply is complete: its row holds all but the last token, which was never fed."""
+        """Keeps a complete reply: its row holds all but the last token, which was never fed."""
         owner = self._owners.pop(request.key)
         owner.token_ids = request.prompt + request.tokens[:-1]
         self._owners[request.key] = owner
@@ -131,7 +131,7 @@ class Rows:
 
 
 def common_prefix(left: list[int], right: list[int]) -> int:
-    """Length of the longest common prefix."""
+    """Returns length of the longest common prefix."""
     limit = min(len(left), len(right))
     if left[:limit] == right[:limit]:
         return limit

@@ -18,7 +18,7 @@ class SamplingTensors:
     top_k: Tensor
     """0 means the whole vocabulary."""
     uniforms: Tensor
-    """In [0, 1), float64."""
+    """Random numbers in [0, 1), float64."""
 
     @property
     def truncates(self) -> bool:
@@ -27,7 +27,7 @@ class SamplingTensors:
 
 
 def sample_tokens(logits: Tensor, settings: SamplingTensors) -> tuple[Tensor, Tensor]:
-    """One token per row by inverse CDF.
+    """Returns one token per row by inverse CDF.
 
     Args:
         logits: [B, V] float32.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
+from ragen_envs.tree import Tree
 from rllib_ragen.faults.heartbeat import beat
 from rllib_ragen.models.weight_channel import Rendezvous, TensorSpec
 from rllib_ragen.rollout.engines.base import BUSY, Engine, EngineDead, EngineFailure
@@ -30,8 +31,11 @@ if TYPE_CHECKING:
 Result = tuple[int, Sampled | EngineFailure]
 
 _MIN_BATCHED_TOKENS = 8192
+"""Tokens of one pass, at least: fewer would cut the prompts of many episodes into many passes."""
 _MAX_CPU_CACHE_BYTES = 2 << 30
+"""Largest KV cache on a CPU where none is asked for: memory that most machines have to spare."""
 _BLOCK_TOKENS = 32
+"""Tokens of a block of the KV cache on a CPU."""
 _WORKER = "rllib_ragen.rollout.engines.vllm_worker.WeightSync"
 _alive: list[VLLMEngine] = []
 
@@ -164,7 +168,7 @@ class VLLMEngine(Engine):
         self._replace_weights(named, load, version)
 
     def join_channel(self, meeting: Rendezvous, first_rank: int, host: str) -> None:
-        """All workers become receivers of a weight channel, with ranks from `first_rank` on. Blocks until all came.
+        """Makes all workers receivers of a weight channel, with ranks from `first_rank` on. Blocks until all came.
 
         Raises:
             EngineDead: the others did not come.
@@ -175,12 +179,12 @@ class VLLMEngine(Engine):
             raise EngineDead(f"vLLM could not join the channel for weights: {error}") from error
 
     def receive_weights(self, specs: Sequence[TensorSpec], version: int) -> None:
-        """As `load_weights`, with what the channel's sender sends meanwhile."""
+        """Does as `load_weights`, with what the channel's sender sends meanwhile."""
         named = {name: torch.empty(shape, dtype=getattr(torch, dtype), device="meta") for name, shape, dtype in specs}
         self._replace_weights(named, lambda: self._engine.collective_rpc("ragen_receive", args=(list(specs),)), version)
 
     def _replace_weights(self, named: Mapping[str, torch.Tensor], load: Callable[[], object], version: int) -> None:
-        """`load` after the checks of `load_weights` on names and shapes; the cache goes."""
+        """Calls `load` after the checks of `load_weights` on names and shapes; the cache goes."""
         if self._in_flight:
             raise RuntimeError(BUSY)
         self._spec.check(named)
@@ -263,7 +267,7 @@ class VLLMEngine(Engine):
 
 
 def _check_processes(separate: bool, too_many_workers: bool) -> None:
-    """Whether the engine can live beside others of this process, and its workers where they are wanted."""
+    """Checks that the engine can live beside others of this process, and its workers where they are wanted."""
     if _alive and not (separate and all(engine._apart for engine in _alive)):
         raise RuntimeError("this process already has a vLLM engine: close() it first, or give both separate_process")
     if too_many_workers:
@@ -271,7 +275,7 @@ def _check_processes(separate: bool, too_many_workers: bool) -> None:
 
 
 def prepare_process(on_gpu: bool) -> None:
-    """Environment variables that vLLM reads when it is imported. What the user has set stays."""
+    """Sets the environment variables that vLLM reads when it is imported. What the user has set stays."""
     settings = {
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_LOGGING_LEVEL": "ERROR",
@@ -285,10 +289,10 @@ def prepare_process(on_gpu: bool) -> None:
         os.environ.setdefault(name, value)
 
 
-def _fixed_args(on_gpu: bool, max_context: int) -> dict[str, Any]:
-    """The engine arguments that nobody chooses."""
+def _fixed_args(on_gpu: bool, max_context: int) -> Tree:
+    """Returns the engine arguments that nobody chooses."""
     # Seeded requests and chunked prefill together crash vLLM's CPU backend: prompts are taken whole there.
-    cpu_only: dict[str, Any] = {} if on_gpu else {"enable_chunked_prefill": False, "block_size": _BLOCK_TOKENS}
+    cpu_only: Tree = {} if on_gpu else {"enable_chunked_prefill": False, "block_size": _BLOCK_TOKENS}
     return {
         "max_num_batched_tokens": max(_MIN_BATCHED_TOKENS, max_context),
         "enable_prefix_caching": True,
@@ -319,8 +323,8 @@ def _sampling_params(sampling: Sampling, room: int) -> SamplingParams:
     )
 
 
-def _weight_spec(config: Any) -> WeightSpec:
-    """Names and shapes of the model's weights, without making it."""
+def _weight_spec(config: object) -> WeightSpec:
+    """Returns names and shapes of the model's weights, without making it."""
     from transformers import AutoModelForCausalLM
 
     with torch.device("meta"):
@@ -328,7 +332,7 @@ def _weight_spec(config: Any) -> WeightSpec:
 
 
 def _cpu_cache_bytes(config: Any, dtype: str, max_context: int, max_rows: int, sharers: int) -> int:
-    """Bytes of max_rows full contexts, at most an equal share of 2 GiB but at least two contexts."""
+    """Returns bytes of max_rows full contexts, at most an equal share of 2 GiB but at least two contexts."""
     text = config.get_text_config()
     head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     per_token: int = 2 * text.num_hidden_layers * text.num_key_value_heads * head * (4 if dtype == "float32" else 2)

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file
 from vllm.model_executor.layers.vocab_parallel_embedding import UnquantizedEmbeddingMethod
 
+from ragen_envs.tree import Tree
 from rllib_ragen.faults.private_names.of_torch import ask_for_amx
 from rllib_ragen.models.weight_channel import Rendezvous, TensorSpec, WeightChannel
 
@@ -34,14 +35,14 @@ class WeightSync:
         for cache in self.model_runner.kv_caches:
             cache.zero_()
 
-    def ragen_join(self: Any, meeting: dict[str, Any], first_rank: int, host: str) -> None:
+    def ragen_join(self: Any, meeting: Tree, first_rank: int, host: str) -> None:
         """Becomes a receiver of a weight channel; the engine's workers have ranks from `first_rank` on."""
         self.ragen_channel = WeightChannel.join(Rendezvous(**meeting), first_rank + self.rank, host, self.device)
 
     def ragen_receive(self: Any, specs: list[TensorSpec]) -> None:
-        """As `ragen_load`, with the weights that the channel's sender sends."""
+        """Does as `ragen_load`, with the weights that the channel's sender sends."""
         self.ragen_load(self.ragen_channel.receive(specs))
 
     def ragen_load_file(self: Any, path: str) -> None:
-        """As `ragen_load`, from a safetensors file: tensors do not survive the way to another process."""
+        """Does as `ragen_load`, from a safetensors file: tensors do not survive the way to another process."""
         self.ragen_load(load_file(Path(path)).items())

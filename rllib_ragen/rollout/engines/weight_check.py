@@ -14,13 +14,13 @@ class WeightSpec:
     """What an update must hold."""
 
     shapes: Mapping[str, torch.Size]
-    """Of every entry of the state dict."""
+    """Shape of every entry of the state dict."""
     twins: Mapping[str, str]
     """Tied entries: each name → the first name of the same tensor. One of a group is enough."""
 
     @classmethod
     def of(cls, model: nn.Module) -> WeightSpec:
-        """The spec of a transformers model; it may be on the meta device."""
+        """Returns the spec of a transformers model; it may be on the meta device."""
         first: dict[int, str] = {}
         twins = {}
         for name, parameter in model.named_parameters(remove_duplicate=False):

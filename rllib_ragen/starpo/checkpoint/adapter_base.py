@@ -9,7 +9,9 @@ from typing import TypedDict
 from rllib_ragen.models.lora_settings import LoraSettings
 
 _SAMPLES = 256
+"""Samples of a weight file: another fine-tuning differs in nearly all of them."""
 _SAMPLE_BYTES = 4096
+"""Size of a sample, a page of the file system."""
 
 
 class AdapterBase(TypedDict):
@@ -18,13 +20,13 @@ class AdapterBase(TypedDict):
     folder: str
     """The model folder when it was written; it may have moved."""
     fingerprint: str
-    """Of its weights; it may not have changed."""
+    """Checksum of its weights; it may not have changed."""
     rank: int
     alpha: float
 
 
 def adapter_base(source: Path, settings: LoraSettings) -> AdapterBase:
-    """The model folder `source` with adapters of these settings."""
+    """Returns the model folder `source` with adapters of these settings."""
     return AdapterBase(
         folder=str(source.resolve()),
         fingerprint=weights_fingerprint(source),
@@ -34,7 +36,8 @@ def adapter_base(source: Path, settings: LoraSettings) -> AdapterBase:
 
 
 def check_adapter_base(saved: AdapterBase | None, source: Path, settings: LoraSettings | None) -> None:
-    """Whether a checkpoint's adapters (None: it holds all weights) fit a run with `settings` on the model in `source`.
+    """Checks that a checkpoint's adapters (None: it has all weights) fit a run with `settings` on the model in
+    `source`.
 
     Raises:
         ValueError: they do not; one sentence.
@@ -59,7 +62,7 @@ def check_adapter_base(saved: AdapterBase | None, source: Path, settings: LoraSe
 
 
 def weights_fingerprint(folder: Path) -> str:
-    """SHA-256 over size, beginning and 256 evenly spaced samples of every safetensors file.
+    """Returns SHA-256 over size, beginning and 256 evenly spaced samples of every safetensors file.
 
     It tells another model, and another fine-tuning of the same one, in milliseconds whatever their size.
     """

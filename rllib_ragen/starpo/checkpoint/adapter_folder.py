@@ -15,7 +15,7 @@ from rllib_ragen.starpo.checkpoint.weight_files import load_weights, save_weight
 def write_adapter_folder(
     folder: Path, state: Mapping[str, WeightArray], settings: LoraSettings, source: Path, version: str = ""
 ) -> None:
-    """A folder that `peft.PeftModel.from_pretrained(model, folder)` loads.
+    """Writes a folder that `peft.PeftModel.from_pretrained(model, folder)` loads.
 
     Args:
         folder: made if need be.
@@ -35,7 +35,7 @@ def write_adapter_folder(
 
 
 def read_adapter_folder(folder: Path, version: str) -> WeightState:
-    """The LM's part of the state that `write_adapter_folder` was given, under the model's own names.
+    """Returns the LM's part of the state that `write_adapter_folder` was given, under the model's own names.
 
     Raises:
         ValueError: it belongs to another update than `version`.

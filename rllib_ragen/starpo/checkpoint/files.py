@@ -7,11 +7,12 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+
+from ragen_envs.tree import Tree
 
 PARTIAL = "partial"
 """Beginning of the name of a folder that is being written."""
-Digest = dict[str, Any]
+Digest = Tree
 """{"bytes": size, "sha256": hex} of a file."""
 
 
@@ -67,7 +68,7 @@ def sync(path: Path) -> None:
 
 
 def digests(folder: Path) -> dict[str, Digest]:
-    """Of every file below `folder`, by its path in it."""
+    """Computes the digest of every file below `folder`, by its path in it."""
     return {
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": _sha256(path)}
         for path in sorted(folder.rglob("*"))
@@ -76,7 +77,7 @@ def digests(folder: Path) -> dict[str, Digest]:
 
 
 def check_files(folder: Path, listed: Mapping[str, Digest], *, contents: bool) -> None:
-    """Whether every file is there with its size and, if `contents`, its checksum.
+    """Checks that every file is there with its size and, if `contents`, its checksum.
 
     Raises:
         ValueError: one sentence that names the first file that is not as it was written.

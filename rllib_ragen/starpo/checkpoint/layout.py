@@ -5,6 +5,7 @@
     <module id>/adapter/                    a peft folder; state.json says of which model
     <module id>/value_head.safetensors      if there is a critic
     <module id>/optimizer.safetensors       moments by optimiser and parameter name
+    rllib_checkpoint.json                   tells who calls RLlib's own Algorithm.from_checkpoint what to call
     ahead.jsonl                             trajectories sampled for the next iteration, if there are any
 
 Whoever reads or writes a checkpoint asks here for its paths. Imports nothing heavy.
@@ -17,6 +18,7 @@ from pathlib import Path
 
 STATE_FILE = "state.json"
 AHEAD_FILE = "ahead.jsonl"
+RLLIB_FILE = "rllib_checkpoint.json"
 MODEL_WEIGHTS = "model.safetensors"
 """Weights in a transformers folder."""
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
@@ -56,5 +58,5 @@ def module_files(checkpoint: Path, module_id: str) -> ModuleFiles:
 
 
 def is_checkpoint(folder: Path) -> bool:
-    """Whether a checkpoint was written here to its end."""
+    """Says whether a checkpoint was written here to its end."""
     return (folder / STATE_FILE).is_file()

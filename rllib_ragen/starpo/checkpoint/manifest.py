@@ -6,29 +6,30 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from ragen_envs.registry import env_names, gym_id
+from ragen_envs.tree import Tree
 from rllib_ragen.config.load import flatten
 from rllib_ragen.starpo.checkpoint.files import check_files
 from rllib_ragen.starpo.checkpoint.layout import STATE_FILE
 
 _FORMAT = 2
+"""Number of the layout: to be raised when older versions could misread it."""
 _SEAL = "sha256"
 _SECTIONS = ("env", "multi_agent", "model", "rollout", "vllm", "credit", "learner", "diagnostics")
-"""Of the config: those that a checkpoint holds; the others are about a run's length and its watching."""
+"""Sections of the config that a checkpoint holds; the others are about a run's length and its watching."""
 _DECAY = "learner.decay_iterations"
 
 
-def write_manifest(folder: Path, facts: Mapping[str, Any]) -> None:
+def write_manifest(folder: Path, facts: Mapping[str, object]) -> None:
     """Writes `facts`, and the checksum of all of them."""
     stated = {"format": _FORMAT, **facts}
     text = json.dumps({**stated, _SEAL: _seal(stated)}, indent=2)
     (folder / STATE_FILE).write_text(f"{text}\n", encoding="utf-8")
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """state.json of a checkpoint.
+def read_manifest(folder: Path) -> Tree:
+    """Returns state.json of a checkpoint.
 
     Raises:
         ValueError: no (complete) checkpoint, one of another format, a file that lacks or is cut off.
@@ -37,7 +38,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ValueError(f"{str(folder)!r} holds no complete checkpoint (no {STATE_FILE})")
     try:
-        facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        facts: Tree = json.loads(path.read_text(encoding="utf-8"))
         found = facts.get("format")
     except (ValueError, AttributeError) as error:
         raise ValueError(f"{str(path)!r} is torn: {error}") from None
@@ -49,8 +50,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return facts
 
 
-def config_differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Keys that two configs (as JSON) set differently, with both values; where results go is not compared.
+def config_differences(saved: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
+    """Returns keys that two configs (as JSON) set differently, with both values; where results go is not compared.
 
     `learner.decay_iterations` is compared only where both say it: else it is the run's length.
     """
@@ -65,11 +66,11 @@ def config_differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list
     ]
 
 
-def _comparable(config: Mapping[str, Any]) -> dict[str, Any]:
+def _comparable(config: Mapping[str, object]) -> Tree:
     flat = flatten(config)
     short = {gym_id(name): name for name in env_names()}
     return {**flat, "env.name": short.get(flat.get("env.name", ""), flat.get("env.name"))}
 
 
-def _seal(facts: Mapping[str, Any]) -> str:
+def _seal(facts: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ragen_envs.tree import Tree
 from rllib_ragen.models.llm_module import LLM, VALUE_HEAD, lm_weights
 from rllib_ragen.models.lora_settings import LoraSettings
 from rllib_ragen.models.weight_arrays import WeightArray, WeightState, from_array
@@ -19,12 +20,26 @@ from rllib_ragen.rollout.trajectory_json import from_json, to_json
 from rllib_ragen.starpo.checkpoint.adapter_base import adapter_base
 from rllib_ragen.starpo.checkpoint.adapter_folder import read_adapter_folder, write_adapter_folder
 from rllib_ragen.starpo.checkpoint.files import PARTIAL, check_files, digests, move_into
-from rllib_ragen.starpo.checkpoint.layout import AHEAD_FILE, MODEL_WEIGHTS, STATE_FILE, ModuleFiles, module_files
+from rllib_ragen.starpo.checkpoint.layout import (
+    AHEAD_FILE,
+    MODEL_WEIGHTS,
+    RLLIB_FILE,
+    STATE_FILE,
+    ModuleFiles,
+    module_files,
+)
 from rllib_ragen.starpo.checkpoint.manifest import read_manifest, write_manifest
 from rllib_ragen.starpo.checkpoint.versions import installed_versions
 from rllib_ragen.starpo.checkpoint.weight_files import load_weights, save_weights
 from rllib_ragen.types import Trajectory
 
+_FOR_RLLIB = {
+    "type": "Algorithm",
+    "checkpoint_version": "this is no pickle but a StarPO checkpoint; call StarPO.from_checkpoint(path), with"
+    " 'from rllib_ragen.starpo.algorithm import StarPO'",
+}
+"""`Algorithm.from_checkpoint` finds the class to build in a pickle, which this folder has not. It reads this file
+first, and what it raises quotes the version."""
 _WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".index.json", ".msgpack", ".h5")
 
 
@@ -34,6 +49,7 @@ def save_checkpoint(
     progress: Mapping[str, Any],
     config: Mapping[str, Any],
     source: Path,
+    *,
     ahead: Sequence[Trajectory] = (),
     lora: LoraSettings | None = None,
 ) -> None:
@@ -53,6 +69,7 @@ def save_checkpoint(
     partial.mkdir(parents=True)
     if ahead:
         (partial / AHEAD_FILE).write_text("".join(json.dumps(to_json(one)) + "\n" for one in ahead), encoding="utf-8")
+    (partial / RLLIB_FILE).write_text(json.dumps(_FOR_RLLIB, indent=2) + "\n", encoding="utf-8")
     version = str(learner_state["weights_seq_no"])
     for module_id in learner_state["rl_module"]:
         _write_module(module_files(partial, module_id), module_id, learner_state, source, lora, version)
@@ -95,8 +112,8 @@ def _write_module(
     save_weights(files.optimizer, moments, version)
 
 
-def load_learner_state(folder: Path) -> dict[str, Any]:
-    """The learner's state in a checkpoint, as `Learner.set_state` takes it.
+def load_learner_state(folder: Path) -> Tree:
+    """Returns the learner's state in a checkpoint, as `Learner.set_state` takes it.
 
     Raises:
         ValueError: no complete checkpoint, or a file that is not what was written; the sentence names it.
@@ -105,7 +122,7 @@ def load_learner_state(folder: Path) -> dict[str, Any]:
     check_files(folder, facts["files"], contents=True)
     version = str(facts["weights_seq_no"])
     modules: dict[str, WeightState] = {}
-    optimizers: dict[str, Any] = {}
+    optimizers: Tree = {}
     for module_id in facts["modules"]:
         own = module_files(folder, module_id)
         if facts.get("adapter_base"):
@@ -123,7 +140,7 @@ def load_learner_state(folder: Path) -> dict[str, Any]:
 
 
 def read_ahead(folder: Path) -> list[Trajectory]:
-    """The trajectories of `save_checkpoint`'s `ahead`."""
+    """Returns the trajectories of `save_checkpoint`'s `ahead`."""
     path = folder / AHEAD_FILE
     if not path.is_file():
         return []
@@ -131,7 +148,7 @@ def read_ahead(folder: Path) -> list[Trajectory]:
 
 
 def write_model_folder(folder: Path, state: Mapping[str, WeightArray], source: Path, version: str = "") -> None:
-    """A plain transformers folder: `state` as safetensors, everything else but weights copied from `source`."""
+    """Writes a plain transformers folder: `state` as safetensors, all else but weights copied from `source`."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in source.iterdir():
         if path.is_file() and not path.name.endswith(_WEIGHT_SUFFIXES) and path.parent != folder:

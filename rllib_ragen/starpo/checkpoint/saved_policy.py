@@ -56,7 +56,7 @@ def main_policy(manifest: Mapping[str, Any]) -> str | None:
 
 
 def _base_folder(adapter: Path, base: AdapterBase, config: Mapping[str, Any]) -> Path:
-    """The model of the adapters: where it was, or where this installation has the one of that name."""
+    """Returns the model of the adapters: where it was, or where this installation has the one of that name."""
     recorded = Path(base["folder"])
     for folder in (recorded, model_folder(config["model"]["path"])):
         if folder.is_dir() and weights_fingerprint(folder) == base["fingerprint"]:

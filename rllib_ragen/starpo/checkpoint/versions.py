@@ -9,7 +9,7 @@ _PACKAGES = ("rllib-ragen", "ray", "torch", "transformers", "peft", "vllm", "vll
 
 
 def installed_versions() -> dict[str, str]:
-    """Python and the packages that decide what a run computes, of those that are there."""
+    """Returns Python and the packages that decide what a run computes, of those that are there."""
     installed = {name: _version(name) for name in _PACKAGES}
     return {"python": platform.python_version(), **{name: found for name, found in installed.items() if found}}
 

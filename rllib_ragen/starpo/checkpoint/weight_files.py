@@ -21,7 +21,7 @@ def save_weights(path: Path, state: Mapping[str, WeightArray], version: str) -> 
 
 
 def load_weights(path: Path, version: str) -> WeightState:
-    """What `save_weights` was given.
+    """Says what `save_weights` was given.
 
     Raises:
         ValueError: the file is of another update than `version`.

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from rllib_ragen.config.load import parse_config
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.starpo.checks.combinations import check_config
 
 
-def build_config(*layers: Mapping[str, Any]) -> RunConfig:
-    """The checked config of `layers`, nested mappings of which later ones win key by key.
+def build_config(*layers: Mapping[str, object]) -> RunConfig:
+    """Returns the checked config of `layers`, nested mappings of which later ones win key by key.
 
     Raises:
         ConfigError: an unknown key, a value out of range, or keys that do not fit together.

@@ -18,7 +18,7 @@ from rllib_ragen.starpo.checks.games import check_game, check_no_game
 
 
 def check_config(config: RunConfig, *, shipped_env: bool = True) -> RunConfig:
-    """`config` itself, if its keys fit together.
+    """Returns `config` itself, if its keys fit together.
 
     Args:
         config: read.

@@ -16,7 +16,7 @@ _NOT_OF_GAMES = ("max_actions_per_turn", "max_actions")
 
 
 def check_game(config: RunConfig) -> bool:
-    """Whether the task is a game; checks what is said of it.
+    """Says whether the task is a game; checks what is said of it.
 
     Raises:
         ConfigError: keys that do not fit together.
@@ -45,7 +45,7 @@ def check_game(config: RunConfig) -> bool:
 
 
 def check_groups_are_drawn_one_by_one(config: RunConfig) -> None:
-    """What an environment with several agents cannot do.
+    """Refuses what an environment with several agents cannot do.
 
     Raises:
         ConfigError: it is asked to.
@@ -58,7 +58,7 @@ def check_groups_are_drawn_one_by_one(config: RunConfig) -> None:
 
 
 def check_no_game(config: RunConfig) -> None:
-    """Whether nothing is said of seats, which only games have.
+    """Checks that nothing is said of seats, which only games have.
 
     Raises:
         ConfigError: something is.
@@ -72,7 +72,7 @@ def check_no_game(config: RunConfig) -> None:
 
 
 def _check_script(game: TextGame, section: MultiAgentSection) -> None:
-    """A scripted player plays the games that it was written for."""
+    """Checks that a scripted player plays a game that it was written for."""
     if section.mode == "against" and not plays(section.opponent, game):
         able = [name for name in PLAYERS if plays(name, game)]
         raise ConfigError(
@@ -81,7 +81,7 @@ def _check_script(game: TextGame, section: MultiAgentSection) -> None:
 
 
 def plays(player: str, game: TextGame) -> bool:
-    """Whether the scripted player finds a legal first move in `game`, which is started anew."""
+    """Says whether the scripted player finds a legal first move in `game`, which is started anew."""
     game.reset(0, Split.TRAIN, 0)
     seat = game.to_move[0]
     try:

@@ -17,7 +17,7 @@ _IN_A_BLOCK = re.compile(r"(.*\.\d+\..*)\.weight")
 
 
 def check_lora(learner: LearnerSection, folder: Path) -> None:
-    """Nothing to say without `lora_rank`.
+    """Does nothing.
 
     Args:
         learner: the settings of the update.
@@ -49,7 +49,7 @@ def check_lora(learner: LearnerSection, folder: Path) -> None:
 
 
 def linear_layers(folder: Path) -> dict[str, tuple[int, ...]]:
-    """Shape of every weight matrix in the blocks of the model in `folder`, by the name of its layer.
+    """Returns shape of every weight matrix in the blocks of the model in `folder`, by the name of its layer.
 
     Raises:
         ConfigError: a file that is no safetensors file, or there is no such matrix.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from ray.rllib.core import DEFAULT_MODULE_ID
@@ -12,9 +11,10 @@ from ray.rllib.core import DEFAULT_MODULE_ID
 from ragen_envs.games.baselines import best_script
 from ragen_envs.games.registry import make_game
 from ragen_envs.seeds import Stream, seed_of
+from ragen_envs.tree import Tree
 from rllib_ragen.config.policy_plan import PolicyPlan
 from rllib_ragen.config.schema import MultiAgentSection
-from rllib_ragen.rollout.collect_games import GameSpec
+from rllib_ragen.rollout.game_answers import GameSpec
 from rllib_ragen.rollout.scripted_seats import SCRIPT
 from rllib_ragen.rollout.specs import EpisodeSpec, evaluation_specs, training_specs
 from rllib_ragen.starpo.matchmaking.league import League, member_ids, score_of
@@ -27,7 +27,7 @@ MapAgent = Callable[..., str]
 
 
 def policies_of(section: MultiAgentSection, seats: Sequence[str]) -> tuple[list[str], list[str], MapAgent]:
-    """(policy ids, those that learn, policy_mapping_fn) of a mode."""
+    """Returns (policy ids, those that learn, policy_mapping_fn) of a mode."""
     if section.mode == "per_role":
         return list(seats), list(seats), _own_role
     if section.mode == "league":
@@ -35,11 +35,11 @@ def policies_of(section: MultiAgentSection, seats: Sequence[str]) -> tuple[list[
     return [DEFAULT_MODULE_ID], [DEFAULT_MODULE_ID], _learner
 
 
-def _own_role(agent_id: str, episode: Any, **kwargs: Any) -> str:
+def _own_role(agent_id: str, episode: object, **kwargs: object) -> str:
     return agent_id
 
 
-def _learner(agent_id: str, episode: Any, **kwargs: Any) -> str:
+def _learner(agent_id: str, episode: object, **kwargs: object) -> str:
     return str(DEFAULT_MODULE_ID)
 
 
@@ -57,12 +57,12 @@ class GameMatchmaker(Matchmaker):
         self._last_score = float("nan")
 
     def training_specs(self, first_group: int, num_groups: int) -> Sequence[EpisodeSpec]:
-        """As Matchmaker's. All plays of a group have the same players."""
+        """Returns the same as Matchmaker's. All plays of a group have the same players."""
         specs = training_specs(self.plan.seed, first_group, num_groups, self.plan.group_size)
         return [_with_seats(spec, self._others(int(spec.group_id))) for spec in specs]
 
     def _others(self, group: int) -> tuple[tuple[str, str], ...]:
-        """Who sits at the seats that are not mapped by policy_mapping_fn."""
+        """Says who sits at the seats that are not mapped by policy_mapping_fn."""
         if self._section.mode not in ("league", "against"):
             return ()
         learner = group % len(self._seats)
@@ -74,7 +74,9 @@ class GameMatchmaker(Matchmaker):
         return self._league.opponent(self.plan.seed, group, seat)
 
     def statistics(self, own: Sequence[Trajectory]) -> dict[str, float]:
-        """win_rate, draw_rate, loss_rate and return of each seat, over all games of the batch; the league's size."""
+        """Returns win_rate, draw_rate, loss_rate and return of each seat, over all games of the batch; the league's
+        size.
+        """
         found = seat_statistics(own, sorted({trajectory.agent_id for trajectory in own}))
         if self._league is not None:
             found["league_members"] = float(len(self._league.joined))
@@ -82,7 +84,7 @@ class GameMatchmaker(Matchmaker):
         return found
 
     def evaluate(self, play: Play, split: str, num_instances: int) -> dict[str, float]:
-        """`num_instances` games against each scripted opponent, the seats in turn; the same games every time.
+        """Returns `num_instances` games against each scripted opponent, the seats in turn; the same games every time.
 
         In a cooperative game, besides, as many of the policies among themselves: what they reach together.
 
@@ -112,11 +114,11 @@ class GameMatchmaker(Matchmaker):
         return found
 
     def _together(self, split: str, num_games: int) -> list[GameSpec]:
-        """Games of deals of the split's own, all seats mapped by policy_mapping_fn."""
+        """Returns games of deals of the split's own, all seats mapped by policy_mapping_fn."""
         return [_with_seats(spec, ()) for spec in evaluation_specs(split, self.evaluated(split, num_games))]
 
     def _against(self, split: str, num_games: int, opponent: str, number: int) -> list[GameSpec]:
-        """Every instance as often as there are seats, with the evaluated policy at each.
+        """Returns every instance as often as there are seats, with the evaluated policy at each.
 
         Most games are too few to be split by content, as tasks are: here every split has deals and luck of its own.
         """
@@ -132,24 +134,24 @@ class GameMatchmaker(Matchmaker):
         return specs
 
     def to_copy(self, iteration: int, own: Sequence[Trajectory]) -> tuple[str, str] | None:
-        """The policy joins the league if it has beaten it, or if its time has come."""
+        """Returns the policy joins the league if it has beaten it, or if its time has come."""
         if self._league is None:
             return None
         place = self._league.place_to_take(self._section, iteration, score_of(own))
         return None if place is None else (self.main, self._league.join(place, iteration))
 
-    def state(self) -> dict[str, Any]:
-        """The league's."""
+    def state(self) -> Tree:
+        """Returns the league's."""
         return {} if self._league is None else {"league": self._league.state()}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: Tree) -> None:
         """Takes what `state` gave. Raises ValueError if the league is a smaller one now."""
         if self._league is not None:
             self._league.restore(state.get("league", {}))
 
 
 def seat_statistics(trajectories: Sequence[Trajectory], seats: Sequence[str], suffix: str = "") -> dict[str, float]:
-    """By seat: shares of won, drawn and lost games that told their outcome, and the mean return; NaN without games.
+    """Computes by seat the shares of won, drawn and lost games that told it, and the mean return; NaN without games.
 
     Failed games do not count.
     """
@@ -170,5 +172,5 @@ def _with_seats(spec: EpisodeSpec, seats: tuple[tuple[str, str], ...]) -> GameSp
 
 
 def make_matchmaker(plan: PolicyPlan) -> Matchmaker:
-    """Who plays in a run of `plan`."""
+    """Says who plays in a run of `plan`."""
     return GameMatchmaker(plan) if plan.several_agents else Matchmaker(plan)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragen_envs.seeds import Stream, seed_of
+from ragen_envs.tree import Tree
 from rllib_ragen.config.schema import MultiAgentSection
 from rllib_ragen.types import Trajectory
 
@@ -15,7 +16,7 @@ _WORTH = {"win": 1.0, "draw": 0.5, "loss": 0.0}
 
 
 def member_ids(size: int) -> list[str]:
-    """Policy ids of a league's places."""
+    """Returns policy ids of a league's places."""
     return [f"{_PREFIX}{place}" for place in range(size)]
 
 
@@ -28,15 +29,15 @@ class League:
 
     size: int
     joined: list[int] = field(default_factory=lambda: [0])
-    """By place: the iteration after which the policy was copied there."""
+    """Iteration, by place, after which the policy was copied there."""
 
     def opponent(self, run_seed: int, group: int, seat: int) -> str:
-        """Who sits at `seat` in all games of `group`: every member is as likely."""
+        """Says who sits at `seat` in all games of `group`: every member is as likely."""
         place = seed_of(Stream.LEAGUE_OPPONENT, run_seed, group, seat) % len(self.joined)
         return f"{_PREFIX}{place}"
 
     def place_to_take(self, section: MultiAgentSection, iteration: int, score: float | None) -> int | None:
-        """The place that the policy takes after `iteration`, or None.
+        """Returns the place that the policy takes after `iteration`, or None.
 
         Args:
             section: `league_win_rate` and `league_interval`.
@@ -54,8 +55,8 @@ class League:
         self.joined[place : place + 1] = [iteration]
         return f"{_PREFIX}{place}"
 
-    def state(self) -> dict[str, Any]:
-        """For a checkpoint."""
+    def state(self) -> Tree:
+        """Returns what a checkpoint needs."""
         return {"joined": list(self.joined)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -67,6 +68,6 @@ class League:
 
 
 def score_of(trajectories: Sequence[Trajectory]) -> float | None:
-    """Mean worth of games: 1 a win, ½ a draw, 0 a loss; None where no game tells its outcome."""
+    """Returns mean worth of games: 1 a win, ½ a draw, 0 a loss; None where no game tells its outcome."""
     worth = [_WORTH[trajectory.outcome] for trajectory in trajectories if trajectory.outcome in _WORTH]
     return sum(worth) / len(worth) if worth else None

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ragen_envs.instances import evaluated_numbers
+from ragen_envs.tree import Tree
 from rllib_ragen.config.policy_plan import PolicyPlan
 from rllib_ragen.rollout.specs import EpisodeSpec, evaluation_specs, training_specs
 from rllib_ragen.rollout.statistics import evaluation_statistics, success_by_instance
@@ -24,7 +24,7 @@ class Matchmaker:
     def __init__(self, plan: PolicyPlan) -> None:
         self.plan = plan
         self.success_by_instance: dict[str, float] = {}
-        """Of the last evaluation: `rollout.statistics.success_by_instance` of the episodes behind its `success`."""
+        """Success by instance in the last evaluation (`rollout.statistics.success_by_instance`)."""
 
     @property
     def main(self) -> str:
@@ -32,19 +32,19 @@ class Matchmaker:
         return self.plan.trained[0]
 
     def training_specs(self, first_group: int, num_groups: int) -> Sequence[EpisodeSpec]:
-        """The episodes of the next groups."""
+        """Returns the episodes of the next groups."""
         return training_specs(self.plan.seed, first_group, num_groups, self.plan.group_size)
 
     def own(self, trajectories: Sequence[Trajectory]) -> list[Trajectory]:
-        """Those of policies that learn."""
+        """Returns those of policies that learn."""
         return [trajectory for trajectory in trajectories if trajectory.module_id in self.plan.trained]
 
     def statistics(self, own: Sequence[Trajectory]) -> dict[str, float]:
-        """What there is to tell of a batch beside what is told of every task."""
+        """Says what there is to tell of a batch beside what is told of every task."""
         return {}
 
     def evaluate(self, play: Play, split: str, num_instances: int) -> dict[str, float]:
-        """evaluation_statistics of the first `num_instances` different instances of a split, and num_instances.
+        """Returns evaluation_statistics of the first `num_instances` different instances of a split, and num_instances.
 
         num_instances is how many there were: fewer than were asked for where a split has no more.
         """
@@ -56,16 +56,16 @@ class Matchmaker:
         return evaluation_statistics(trajectories) | {"num_instances": float(num_played)}
 
     def evaluated(self, split: str, num_instances: int) -> list[int]:
-        """The numbers of the instances that an evaluation plays: no two are the same instance."""
+        """Returns the numbers of the instances that an evaluation plays: no two are the same instance."""
         return evaluated_numbers(self.plan.env, self.plan.task, split, num_instances)
 
     def to_copy(self, iteration: int, own: Sequence[Trajectory]) -> tuple[str, str] | None:
-        """(policy, policy that takes its weights) after an iteration; None: nothing is copied."""
+        """Returns (policy, policy that takes its weights) after an iteration; None: nothing is copied."""
         return None
 
-    def state(self) -> dict[str, Any]:
-        """For a checkpoint."""
+    def state(self) -> Tree:
+        """Returns what a checkpoint needs."""
         return {}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: Tree) -> None:
         """Takes what `state` gave."""

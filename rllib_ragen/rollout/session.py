@@ -1,0 +1,59 @@
+"""What an episode is to the loop: a generator that asks its environment and its policies, and hears of a forced end.
+
+A one-agent episode is a dozen lines (text_session.py):
+
+    def play(self):
+        opening = yield from on_env(read_opening)          # in the environment's thread, under its time limit
+        self.conversation.hear(opening.message, ...)
+        while True:
+            yield from self.conversation.answer()          # sampled by the policy's engine
+            step = yield from on_env(read_step)
+            ...
+
+Games, matches and a terminal's player are others. Whatever `play` raises, the environment or the engine does, ends this
+episode alone: `stop` is told why, and the loop goes on with the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from rllib_ragen.rollout.conversation import Ask
+from rllib_ragen.types import StopReason
+
+EnvT = TypeVar("EnvT")
+T = TypeVar("T")
+
+
+class WholeBatchError(ValueError):
+    """A mistake that is no episode's own, such as a policy that does not exist: it ends the whole batch."""
+
+
+@dataclass(frozen=True)
+class EnvCall(Generic[EnvT]):
+    """Something that the episode's environment is to do."""
+
+    call: Callable[[EnvT], Any]
+    """Runs in the environment's thread. It should return plain data: what it raises is the environment's fault."""
+
+
+Steps: TypeAlias = Generator[EnvCall[EnvT] | Ask, Any, None]
+"""What `Session.play` returns. An EnvCall is answered with its result; an Ask with None, when all have replied."""
+
+
+class Session(Protocol[EnvT]):
+    """One episode. It keeps what it has learnt; whoever made it reads that when the loop is done."""
+
+    def play(self) -> Steps[EnvT]:
+        """Plays it, on an environment that is the episode's own from the first EnvCall to the end."""
+
+    def stop(self, reason: StopReason, error: str = "") -> None:
+        """Ends it early: something failed, or a context is full. `play` is not resumed."""
+
+
+def on_env(call: Callable[[EnvT], T]) -> Generator[EnvCall[EnvT], Any, T]:
+    """Has the environment do `call`, and returns what it returns; as in `answer = yield from on_env(call)`."""
+    answer: T = yield EnvCall(call)
+    return answer
