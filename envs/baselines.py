@@ -124,20 +124,24 @@ def _sample(score: Score) -> str:
 
 
 def main(names: list[str]) -> None:
-    """Recomputes the shipped file (about twenty minutes on one core), or what it holds of the environments named."""
+    """Recomputes the shipped file (about twenty minutes on one core), or what it holds of the environments named.
+
+    It is written after every value, so that what is done stays if the rest is cut off.
+    """
     wanted = {check_env_name(name) for name in names} or set(env_names())
-    shipped: Tree = {}
-    old = {key: asdict(found) for key, found in shipped_baselines().items()}
-    for env, name, (task, limits) in all_presets():
-        key = settings_key(env, task, TextLimits(**limits))
-        if env not in wanted:
-            shipped |= {key: old[key]} if key in old else {}
-        elif key not in shipped:
+    keys = {settings_key(env, task, TextLimits(**limits)): (env, name) for env, name, (task, limits) in all_presets()}
+    shipped: Tree = {key: asdict(found) for key, found in shipped_baselines().items() if key in keys}
+    for key, (env, name) in keys.items():
+        if env in wanted:
             found = compute_baselines(key)
             shipped[key] = asdict(found)
             print(f"{env:12} {name:12} random {found.random:.1%}, blind {found.blind:.1%}, best {found.best:.1%}")
+            _write({key: shipped[key] for key in keys if key in shipped})
+
+
+def _write(values: Tree) -> None:
     with resources.as_file(resources.files("ragen_envs").joinpath(SHIPPED_FILE)) as path:
-        path.write_text(json.dumps(shipped, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

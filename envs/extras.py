@@ -7,7 +7,7 @@ from typing import Any
 
 
 def import_extra(module: str, package: str, extra: str, user: str) -> Any:
-    """The module, imported now.
+    """Returns the module, imported now.
 
     Args:
         module: what is imported.

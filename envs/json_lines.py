@@ -7,13 +7,15 @@ import json
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, TypeVar
+
+from ragen_envs.tree import Tree
 
 T = TypeVar("T")
 
 
-def read_rows(file: str | Path, make: Callable[[dict[str, Any]], T]) -> list[T]:
-    """What `make` makes of every row of a .jsonl or .jsonl.gz file; empty lines are skipped.
+def read_rows(file: str | Path, make: Callable[[Tree], T]) -> list[T]:
+    """Returns what `make` makes of every row of a .jsonl or .jsonl.gz file; empty lines are skipped.
 
     Args:
         file: the file; `~` is the home folder.
@@ -36,7 +38,7 @@ def read_rows(file: str | Path, make: Callable[[dict[str, Any]], T]) -> list[T]:
 
 
 def only_file(folder: str | Path, stem: str) -> Path:
-    """The one file `<stem>*.jsonl` or `<stem>*.jsonl.gz` of `folder`.
+    """Returns the one file `<stem>*.jsonl` or `<stem>*.jsonl.gz` of `folder`.
 
     Raises:
         ValueError: no such folder, no such file, or several.
@@ -51,8 +53,8 @@ def only_file(folder: str | Path, stem: str) -> Path:
     return found[0]
 
 
-def text_of(row: dict[str, Any], *keys: str) -> str:
-    """The first of `keys` that `row` has, which must be a non-empty text.
+def text_of(row: Tree, *keys: str) -> str:
+    """Returns the first of `keys` that `row` has, which must be a non-empty text.
 
     Raises:
         ValueError: none of them, or no text.
@@ -69,7 +71,7 @@ def _opened(path: Path) -> IO[str]:
     return gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
 
 
-def _made(path: Path, number: int, line: str, make: Callable[[dict[str, Any]], T]) -> T:
+def _made(path: Path, number: int, line: str, make: Callable[[Tree], T]) -> T:
     where = f"{path}, line {number}"
     try:
         row = json.loads(line)

@@ -69,7 +69,7 @@ class TextTask(gym.Env[Any, ActionT], Generic[ActionT]):
         raise NotImplementedError(f"{self.title} has no solver")
 
     def fewest_actions(self) -> int:
-        """A number of actions that no success can do without, whatever the instance; tighter caps are refused."""
+        """Returns how many actions every success takes at least, whatever the instance; tighter caps are refused."""
         return 1
 
     def random_action(self, rng: np.random.Generator) -> str:

@@ -9,7 +9,7 @@ MAX_ARGUMENT = 300
 
 
 def parse_verb(text: str, verbs: Collection[str], longest: int = MAX_ARGUMENT) -> tuple[str, str] | None:
-    """(verb, argument without spaces around it), or None if `text` is none of `verbs` with something in brackets.
+    """Returns (verb, stripped argument), or None if `text` is none of `verbs` with something in brackets.
 
     Args:
         text: untrusted.

@@ -17,7 +17,7 @@ _FOUR_PROBABILITY = 0.1
 
 
 def moved(board: Board, move: str) -> tuple[Board, float]:
-    """The board after `move` (the same if nothing slides), and the sum of log2(merged tile + 1) over its merges."""
+    """Returns the board after `move` (the same if nothing slides), and log2(merged tile + 1) summed over its merges."""
     if move in ("Left", "Right"):
         lines = [board[SIDE * row : SIDE * (row + 1)] for row in range(SIDE)]
     else:
@@ -32,7 +32,7 @@ def moved(board: Board, move: str) -> tuple[Board, float]:
 
 @lru_cache(maxsize=65_536)
 def _slid(line: Board) -> tuple[Board, float]:
-    """`line` pushed to its front; each tile merges once."""
+    """Returns `line` pushed to its front; each tile merges once."""
     tiles, merged, paid = [tile for tile in line if tile], [], 0.0
     while tiles:
         tile = tiles.pop(0)
@@ -44,25 +44,25 @@ def _slid(line: Board) -> tuple[Board, float]:
 
 
 def spawned(board: Board, rng: np.random.Generator) -> Board:
-    """The board with a 2 (or, one time in ten, a 4) on a random empty cell."""
+    """Returns the board with a 2 (or, one time in ten, a 4) on a random empty cell."""
     empty = [cell for cell, tile in enumerate(board) if not tile]
     cell = empty[int(rng.integers(len(empty)))]
     return (*board[:cell], 4 if rng.random() < _FOUR_PROBABILITY else 2, *board[cell + 1 :])
 
 
 def stuck(board: Board) -> bool:
-    """No move changes anything."""
+    """Tells whether no move changes anything."""
     return all(moved(board, move)[0] == board for move in MOVES)
 
 
 def key(board: Board) -> str:
-    """Canonical text: turned and mirrored boards are one."""
+    """Returns the canonical text: turned and mirrored boards are one."""
     letters = "".join(chr(ord("a") + tile.bit_length()) if tile else "." for tile in board)
     return canonical_grid([letters[SIDE * row : SIDE * (row + 1)] for row in range(SIDE)])
 
 
 def start_board(rng: np.random.Generator, warm_up: int) -> Board | None:
-    """The board after two tiles and `warm_up` random moves that change something; None if it got stuck."""
+    """Returns the board after two tiles and `warm_up` random moves that change something; None if it got stuck."""
     board = spawned(spawned((0,) * SIDE**2, rng), rng)
     for _ in range(warm_up):
         following = [after for move in MOVES if (after := moved(board, move)[0]) != board]
@@ -82,7 +82,7 @@ _WEIGHTS = tuple(
 
 @lru_cache(maxsize=65_536)
 def good_move(board: Board) -> str | None:
-    """The move of expectimax over two moves, which keeps large tiles in a snake; None if the board is stuck."""
+    """Returns the move of expectimax over two moves, which keeps large tiles in a snake; None if the board is stuck."""
     best, chosen = -math.inf, None
     for move in MOVES:
         after, _ = moved(board, move)
@@ -92,7 +92,7 @@ def good_move(board: Board) -> str | None:
 
 
 def _expected(board: Board) -> float:
-    """Mean over the cells on which a 2 may appear of the best next board's worth."""
+    """Returns the mean worth of the best next board over the cells on which a 2 may appear."""
     values = []
     for cell, tile in enumerate(board):
         if not tile:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import cycle
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -16,6 +16,7 @@ from ragen_envs.game_2048.board import MOVES, SIDE, Board, good_move, key, moved
 from ragen_envs.spaces import MAX_STATE, AnyText
 from ragen_envs.splits import Split, draw_instance
 from ragen_envs.task import TextTask, chance_seed, check_pool_size, read_options
+from ragen_envs.tree import Tree
 
 _REWARD_SCALE = 0.1
 _IDLE_REWARD = -0.1
@@ -74,7 +75,7 @@ class Game2048Env(TextTask[int]):
         return self._board
 
     def rules(self) -> str:
-        """The task in words."""
+        """Returns the task in words."""
         return (
             f"You play 2048: make a tile of {self.goal_tile}. A move slides all tiles of the 4×4 board to one side; "
             "equal tiles that meet merge into their sum, each once a move; then a 2 or a 4 appears on an empty cell. "
@@ -83,20 +84,20 @@ class Game2048Env(TextTask[int]):
         )
 
     def describe(self) -> str:
-        """The board, a row a line."""
+        """Returns the board, a row a line."""
         rows = [self.board[SIDE * row : SIDE * (row + 1)] for row in range(SIDE)]
         return "\n".join(" ".join(str(tile or ".") for tile in row) for row in rows)
 
     def parse_action(self, text: str) -> int | None:
-        """Up, Down, Left or Right, in any case."""
+        """Returns the number of Up, Down, Left or Right, in any case."""
         return _MOVE_BY_NAME.get(text.strip().lower())
 
     def legal_actions(self) -> list[str]:
-        """All four: a move that changes nothing is legal and costs."""
+        """Returns all four: a move that changes nothing is legal and costs."""
         return list(MOVES)
 
     def fewest_actions(self) -> int:
-        """A move adds at most 4 to the sum of tiles, which must reach goal_tile."""
+        """Returns what the sum of tiles lacks of goal_tile, in moves: each adds at most 4."""
         at_most = 4 * (2 + self._warm_up)
         return max(1, math.ceil((self.goal_tile - at_most) / 4))
 
@@ -113,7 +114,7 @@ class Game2048Env(TextTask[int]):
         return f"{self.goal_tile}\n{key(self._start)}"
 
     def solve(self) -> list[str] | None:
-        """What expectimax plays to the goal, with the luck that this episode has; None where it does not get there."""
+        """Returns what expectimax plays to the goal with this episode's luck; None where it does not get there."""
         board, luck, plan = self.board, copy.deepcopy(self._luck), []
         while max(board) < self.goal_tile:
             move = good_move(board)
@@ -124,18 +125,18 @@ class Game2048Env(TextTask[int]):
         return plan
 
     def blind_choices(self, num_actions: int) -> tuple[int, ...]:
-        """The first moves, which are then repeated in a circle: the best that can be played without looking."""
+        """Returns the first moves, which are then repeated in a circle: the best that can be played without looking."""
         return (len(MOVES),) * min(_CYCLE, num_actions) + (1,) * max(0, num_actions - _CYCLE)
 
     def blind_success(self, plan: tuple[int, ...]) -> float:
-        """1 if the goal is reached with the luck of this episode by as many moves as `plan` has."""
+        """Returns 1 if the goal is reached with the luck of this episode by as many moves as `plan` has."""
         pattern = plan[:_CYCLE]
         if pattern not in self._moves_to_goal:
             self._moves_to_goal[pattern] = self._moves_in_circles(pattern)
         return float(self._moves_to_goal[pattern] <= len(plan))
 
     def _moves_in_circles(self, pattern: tuple[int, ...]) -> float:
-        """How many moves of `pattern`, repeated, it takes to the goal; infinity if it is never reached."""
+        """Returns how many moves of `pattern`, repeated, it takes to the goal; infinity if it is never reached."""
         board, luck, idle = self.board, copy.deepcopy(self._luck), 0
         for number, index in enumerate(cycle(pattern), 1):
             after, _ = moved(board, MOVES[index])
@@ -147,7 +148,7 @@ class Game2048Env(TextTask[int]):
                 return number
         return math.inf
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[str, Tree]:
         """Draws the board that (seed, split) names; without a seed, one from `np_random`."""
         super().reset(seed=seed)
         split, outcome_seed = read_options(seed, options)
@@ -157,8 +158,8 @@ class Game2048Env(TextTask[int]):
         self._start = self._board = _start_of(seed, split, self._warm_up, self.goal_tile)
         return self.describe(), {"instance_key": self.instance_key}
 
-    def step(self, action: int) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """One move. Raises ValueError for an action outside 0…3."""
+    def step(self, action: int) -> tuple[str, float, bool, bool, Tree]:
+        """Plays one move. Raises ValueError for an action outside 0…3."""
         if not 0 <= int(action) < len(MOVES):
             raise ValueError(f"action must be 0…3 ({', '.join(MOVES)}), got {action}")
         after, paid = moved(self.board, MOVES[int(action)])

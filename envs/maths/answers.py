@@ -14,7 +14,7 @@ _MAX_DIGITS = 1_000
 
 
 def same_answer(one: str, other: str) -> bool:
-    """Whether both are the same number, or the same text but for case, spaces, dollar signs and LaTeX's spacing.
+    """Tells whether both are the same number, or the same text but for case, dollar signs and spacing.
 
     A number is written out: 1,250, −3.50, 3/4, \\frac{3}{4}. An expression such as 3 + 4 is no number: who answers with
     the problem has not solved it.
@@ -27,7 +27,7 @@ def same_answer(one: str, other: str) -> bool:
 
 
 def number_of(text: str) -> Fraction | None:
-    """The value of a number that is written out; None for anything else."""
+    """Returns the value of a number that is written out; None for anything else."""
     if len(text) > _MAX_DIGITS:
         return None
     text = text.replace("−", "-").rstrip(".")

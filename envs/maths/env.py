@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -14,6 +14,7 @@ from ragen_envs.maths.problems import MAX_ANSWER, Problem, Source, generated, re
 from ragen_envs.spaces import AnyText
 from ragen_envs.splits import Split, draw_instance
 from ragen_envs.task import TextTask, check_pool_size, read_options
+from ragen_envs.tree import Tree
 from ragen_envs.verb_action import parse_verb
 
 _COMMON_ANSWERS = 10
@@ -44,7 +45,7 @@ class MathsEnv(TextTask[str]):
     def __init__(
         self,
         generator: str = "chain_sum",
-        settings: dict[str, Any] | None = None,
+        settings: Tree | None = None,
         data: str | None = None,
         pool_size: int | None = None,
         render_mode: str | None = "ansi",
@@ -69,24 +70,24 @@ class MathsEnv(TextTask[str]):
         return self._problem
 
     def rules(self) -> str:
-        """The task in words."""
+        """Returns the task in words."""
         return (
             "Solve the problem. Action: answer[result], with nothing but the result in the brackets, a number as a "
             "number. A right answer gives 1, after a wrong one half as much, and so on; after a wrong answer try again."
         )
 
     def describe(self) -> str:
-        """The problem, and how many answers were wrong."""
+        """Returns the problem, and how many answers were wrong."""
         wrong = f"\nWrong answers so far: {self._wrong}. Try again." if self._wrong and not self._solved else ""
         return f"{self.problem.text}{wrong}"
 
     def parse_action(self, text: str) -> str | None:
-        """What stands in `answer[…]`."""
+        """Returns what stands in `answer[…]`."""
         verb = parse_verb(text, ("answer",), MAX_ANSWER)
         return None if verb is None else verb[1]
 
     def legal_actions(self) -> list[str]:
-        """Empty: the action is free text."""
+        """Returns nothing: the action is free text."""
         return []
 
     @property
@@ -100,23 +101,23 @@ class MathsEnv(TextTask[str]):
         return self.problem.key
 
     def solve(self) -> list[str] | None:
-        """The known answer; None once it is given."""
+        """Returns the known answer; None once it is given."""
         return None if self._solved else [f"answer[{self.problem.answer}]"]
 
     def random_action(self, rng: np.random.Generator) -> str:
-        """A whole number from 0 to 99."""
+        """Returns a whole number from 0 to 99."""
         return f"answer[{int(rng.integers(_LARGEST_GUESS))}]"
 
     def blind_choices(self, num_actions: int) -> tuple[int, ...]:
-        """Which of the most common answers of training problems is given, each time."""
+        """Returns ten choices for each answer: which of the most common answers of training problems is given."""
         return (_COMMON_ANSWERS,) * min(num_actions, _COMMON_ANSWERS)
 
     def blind_success(self, plan: tuple[int, ...]) -> float:
-        """1 if one of those answers is right."""
+        """Returns 1 if one of those answers is right."""
         common = _common_answers(self._source)
         return float(any(self.problem.is_right(common[place]) for place in plan if place < len(common)))
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[str, Tree]:
         """Draws the problem that (seed, split) names; without a seed, one from `np_random`."""
         super().reset(seed=seed)
         split, _ = read_options(seed, options)
@@ -124,7 +125,7 @@ class MathsEnv(TextTask[str]):
         self._problem, self._wrong, self._solved = _problem_of(self._source, seed, split), 0, False
         return self.describe(), {"instance_key": self.instance_key}
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def step(self, action: str) -> tuple[str, float, bool, bool, Tree]:
         """Scores one answer; the right one ends the episode. Raises ResetNeeded after that."""
         if self._solved:
             raise gym.error.ResetNeeded("the problem is solved: call reset()")

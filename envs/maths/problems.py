@@ -15,6 +15,7 @@ import numpy as np
 from ragen_envs.extras import import_extra
 from ragen_envs.json_lines import read_rows, text_of
 from ragen_envs.maths.answers import same_answer
+from ragen_envs.tree import Tree
 
 MAX_ANSWER = 2_000
 """Characters of an answer: room for a grid, little enough for the generators' own checks."""
@@ -99,7 +100,7 @@ def _generated(generator: str, settings_json: str) -> Source:
     return draw
 
 
-def _checked_by(problems: Any, entry: dict[str, Any], answer: str) -> Callable[[str], bool]:
+def _checked_by(problems: Any, entry: Tree, answer: str) -> Callable[[str], bool]:
     def is_right(given: str) -> bool:
         if same_answer(given, answer):
             return True
@@ -115,12 +116,12 @@ def _checked_by(problems: Any, entry: dict[str, Any], answer: str) -> Callable[[
 
 @lru_cache(maxsize=4)
 def read_problems(file: str) -> tuple[Problem, ...]:
-    """The problems of a JSONL file. Raises ValueError: an unreadable file or a broken row, with its line."""
+    """Returns the problems of a JSONL file. Raises ValueError: an unreadable file or a broken row, with its line."""
     return tuple(read_rows(file, problem_of))
 
 
-def problem_of(row: dict[str, Any]) -> Problem:
-    """GSM8K's `question` and `answer` (the result behind ####), or MetaMathQA's `query` and `response`.
+def problem_of(row: Tree) -> Problem:
+    """Returns GSM8K's `question` and `answer` (the result behind ####), or MetaMathQA's `query` and `response`.
 
     Raises:
         ValueError: a row that has no problem or no answer.

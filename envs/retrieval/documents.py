@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from ragen_envs.json_lines import read_rows, text_of
 from ragen_envs.retrieval.bm25 import BM25
+from ragen_envs.tree import Tree
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Retriever(Protocol):
     """Anything that can be searched."""
 
     def search(self, query: str, count: int) -> list[Document]:
-        """The `count` best documents, best first."""
+        """Returns the `count` best documents, best first."""
 
 
 class LocalRetriever:
@@ -34,12 +35,12 @@ class LocalRetriever:
         self._index = BM25([f"{document.title} {document.text}" for document in documents], extra, user)
 
     def search(self, query: str, count: int) -> list[Document]:
-        """The `count` best documents, best first; fewer where fewer share a word with `query`."""
+        """Returns the `count` best documents, best first; fewer where fewer share a word with `query`."""
         return [self._documents[place] for place in self._index.top(query, count)]
 
 
 def read_corpus(file: str | Path) -> list[Document]:
-    """The documents of a corpus in JSON lines: `title` and `text`, or `contents` whose first line is the title.
+    """Returns the documents of a corpus in JSON lines: `title` and `text`, or `contents` whose first line is the title.
 
     Raises:
         ValueError: an unreadable file or a broken row, with its line.
@@ -47,8 +48,8 @@ def read_corpus(file: str | Path) -> list[Document]:
     return read_rows(file, document_of)
 
 
-def document_of(row: dict[str, Any]) -> Document:
-    """The document in one row. Raises ValueError for a row that is none."""
+def document_of(row: Tree) -> Document:
+    """Returns the document in one row. Raises ValueError for a row that is none."""
     if "contents" in row:
         title, _, text = text_of(row, "contents").partition("\n")
         return Document(title.strip('" '), text.strip())

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 from urllib import error, parse, request
 
 from ragen_envs.retrieval.documents import Document, document_of
+from ragen_envs.tree import Tree
 
 _TIMEOUT_S = 20.0
 """A search over all of Wikipedia takes a second or two; what takes longer than this is not coming."""
@@ -35,7 +35,7 @@ class HttpRetriever:
             raise ValueError(str(failed)) from None
 
     def search(self, query: str, count: int) -> list[Document]:
-        """The server's documents, at most `count`. Raises RetrieverError."""
+        """Returns the server's documents, at most `count`. Raises RetrieverError."""
         body = json.dumps({"queries": [query], "topk": count, "return_scores": False}).encode()
         asked = request.Request(self._url, body, {"Content-Type": "application/json"}, method="POST")
         try:
@@ -51,5 +51,5 @@ class HttpRetriever:
             raise RetrieverError(f"the retriever {self._url} answers with no documents: {said}") from None
 
 
-def _document(found: dict[str, Any]) -> Document:
+def _document(found: Tree) -> Document:
     return document_of(found.get("document", found))

@@ -12,7 +12,7 @@ Cube = tuple[str, ...]
 Vector = tuple[int, int, int]
 """Right, up, towards the front."""
 Turn = tuple[int, ...]
-"""For each place of a sticker, where the sticker comes from."""
+"""The place that each place's sticker comes from."""
 FACES: dict[str, tuple[Vector, Vector, Vector]] = {
     "U": ((0, 1, 0), (1, 0, 0), (0, 0, 1)),
     "F": ((0, 0, 1), (1, 0, 0), (0, -1, 0)),
@@ -29,7 +29,7 @@ _TABLE_DEPTH = 5
 
 
 def _stickers() -> list[tuple[Vector, Vector]]:
-    """(corner, direction) of the 24 stickers."""
+    """Returns (corner, direction) of the 24 stickers."""
     found = []
     for out, across, down in FACES.values():
         for row, column in product((-1, 1), repeat=2):
@@ -47,7 +47,7 @@ def _dot(a: Vector, b: Vector) -> int:
 
 
 def _clockwise(axis: Vector, vector: Vector) -> Vector:
-    """`vector` turned by 90° as seen from outside along `axis`."""
+    """Returns `vector` turned by 90° as seen from outside along `axis`."""
     along, side = _dot(axis, vector), _cross(vector, axis)
     return side[0] + along * axis[0], side[1] + along * axis[1], side[2] + along * axis[2]
 
@@ -71,17 +71,17 @@ TURNS: dict[str, Turn] = _face_turns()
 
 
 def turned(cube: Cube, turn: str) -> Cube:
-    """The cube after one quarter turn."""
+    """Returns the cube after one quarter turn."""
     return tuple(cube[index] for index in TURNS[turn])
 
 
 def is_solved(cube: Cube) -> bool:
-    """Each face has one colour, however the whole cube is held."""
+    """Tells whether each face has one colour, however the whole cube is held."""
     return all(len(set(cube[4 * face : 4 * face + 4])) == 1 for face in range(6))
 
 
 def scrambled(rng: np.random.Generator, turns: int) -> Cube | None:
-    """A cube that is exactly `turns` quarter turns away from solved, or None if the random turns were not that far."""
+    """Returns a cube exactly `turns` quarter turns away from solved, or None if the random turns were not that far."""
     cube, names = SOLVED, list(TURNS)
     for _ in range(turns):
         cube = turned(cube, names[int(rng.integers(len(names)))])
@@ -90,7 +90,7 @@ def scrambled(rng: np.random.Generator, turns: int) -> Cube | None:
 
 @lru_cache(maxsize=1)
 def _whole_cube_turns() -> tuple[Turn, ...]:
-    """Where stickers come from when the cube is held in each of 24 ways, or seen in a mirror."""
+    """Returns where stickers come from when the cube is held in each of 24 ways, or seen in a mirror."""
     stickers = _stickers()
     place = {sticker: index for index, sticker in enumerate(stickers)}
     found = []
@@ -105,7 +105,7 @@ def _whole_cube_turns() -> tuple[Turn, ...]:
 
 
 def key(cube: Cube) -> str:
-    """Canonical text: cubes that differ in how they are held, in a mirror or in their colours' names are one."""
+    """Returns the canonical text: cubes that differ in how they are held, in a mirror or in colours' names are one."""
     forms = []
     for held in _whole_cube_turns():
         names: dict[str, str] = {}
@@ -139,7 +139,7 @@ def _inverse(turn: str) -> str:
 
 @lru_cache(maxsize=16_384)
 def shortest_solution(cube: Cube) -> tuple[str, ...]:
-    """Fewest quarter turns that solve `cube`; the same for the same cube."""
+    """Returns the fewest quarter turns that solve `cube`; the same for the same cube."""
     near = _near_solved()
     start = _as_if_solved_there(cube)
     paths: dict[Cube, tuple[str, ...]] = {start: ()}
@@ -166,7 +166,7 @@ def _down(cube: Cube, near: dict[Cube, str]) -> tuple[str, ...]:
 
 
 def _as_if_solved_there(cube: Cube) -> Cube:
-    """`cube` with colours named so that its corner at the bottom, back and left is where it belongs."""
+    """Returns `cube` with colours named so that its corner at the bottom, back and left is where it belongs."""
     stickers = _stickers()
     opposite = {"W": "Y", "G": "B", "R": "O"} | {"Y": "W", "B": "G", "O": "R"}
     names: dict[str, str] = {}

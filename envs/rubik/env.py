@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import gymnasium as gym
 
@@ -12,6 +12,7 @@ from ragen_envs.rubik.cube import FACES, TURNS, Cube, is_solved, key, scrambled,
 from ragen_envs.spaces import MAX_STATE, AnyText
 from ragen_envs.splits import Split, draw_instance
 from ragen_envs.task import TextTask, check_pool_size, read_options
+from ragen_envs.tree import Tree
 
 _SOLVED_REWARD = 1.0
 _TURN_NAMES = tuple(TURNS)
@@ -55,7 +56,7 @@ class RubikEnv(TextTask[int]):
         return self._cube
 
     def rules(self) -> str:
-        """The task in words."""
+        """Returns the task in words."""
         faces = ", ".join(f"{letter} {word}" for letter, word in _FACE_WORDS.items())
         return (
             "Solve a 2×2×2 Rubik's cube: each face gets one colour. The state tells each face "
@@ -65,20 +66,20 @@ class RubikEnv(TextTask[int]):
         )
 
     def describe(self) -> str:
-        """Each face's rows, a face a line."""
+        """Returns each face's rows, a face a line."""
         faces = [self.cube[4 * index : 4 * index + 4] for index in range(len(FACES))]
         return "\n".join(f"{name}: {''.join(f[:2])} {''.join(f[2:])}" for name, f in zip(FACES, faces, strict=True))
 
     def parse_action(self, text: str) -> int | None:
-        """A face's letter, with ' for counter-clockwise, in any case."""
+        """Returns the number of a face's letter, with ' for counter-clockwise, in any case."""
         return _TURN_BY_NAME.get(text.strip().lower())
 
     def legal_actions(self) -> list[str]:
-        """All twelve quarter turns."""
+        """Returns all twelve quarter turns."""
         return list(TURNS)
 
     def fewest_actions(self) -> int:
-        """The length of every instance's shortest solution."""
+        """Returns the length of every instance's shortest solution."""
         return self._scramble_turns
 
     @property
@@ -94,11 +95,11 @@ class RubikEnv(TextTask[int]):
         return key(self._start)
 
     def solve(self) -> list[str] | None:
-        """A shortest solution from here."""
+        """Returns a shortest solution from here."""
         return list(shortest_solution(self.cube))
 
     def blind_success(self, plan: tuple[int, ...]) -> float:
-        """1 if the turns numbered in `plan` solve the cube on the way, else 0."""
+        """Returns 1 if the turns numbered in `plan` solve the cube on the way, else 0."""
         cube = self.cube
         for index in plan:
             cube = turned(cube, _TURN_NAMES[index])
@@ -106,7 +107,7 @@ class RubikEnv(TextTask[int]):
                 return 1.0
         return 0.0
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[str, Tree]:
         """Draws the cube that (seed, split) names; without a seed, one from `np_random`."""
         super().reset(seed=seed)
         split, _ = read_options(seed, options)
@@ -114,8 +115,8 @@ class RubikEnv(TextTask[int]):
         self._start = self._cube = _cube_of(seed, split, self._scramble_turns)
         return self.describe(), {"instance_key": self.instance_key}
 
-    def step(self, action: int) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """One quarter turn. Raises ValueError for an action outside 0…11."""
+    def step(self, action: int) -> tuple[str, float, bool, bool, Tree]:
+        """Makes one quarter turn. Raises ValueError for an action outside 0…11."""
         if not 0 <= int(action) < len(_TURN_NAMES):
             raise ValueError(f"action must be 0…11 ({', '.join(_TURN_NAMES)}), got {action}")
         self._cube = turned(self.cube, _TURN_NAMES[int(action)])

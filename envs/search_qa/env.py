@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -20,6 +20,7 @@ from ragen_envs.search_qa.scoring import exact_match, f1, normalised
 from ragen_envs.spaces import AnyText
 from ragen_envs.splits import Split, draw_instance, split_of
 from ragen_envs.task import TextTask, check_pool_size, read_options
+from ragen_envs.tree import Tree
 from ragen_envs.verb_action import MAX_ARGUMENT, parse_verb
 
 _COMMON_ANSWERS = 20
@@ -83,7 +84,7 @@ class SearchQAEnv(TextTask[str]):
         return self._question
 
     def rules(self) -> str:
-        """The task in words."""
+        """Returns the task in words."""
         return (
             f"Answer the question. search[query] shows the {self._top_k} documents that fit best; finish[answer] "
             "gives your answer, in as few words as it takes, and ends the episode. The right answer gives 1, one that "
@@ -91,7 +92,7 @@ class SearchQAEnv(TextTask[str]):
         )
 
     def describe(self) -> str:
-        """The question, and what the last search found."""
+        """Returns the question, and what the last search found."""
         lines = [f"Question: {self.question.text}"]
         if self._answered is not None:
             lines.append("Answered")
@@ -102,12 +103,12 @@ class SearchQAEnv(TextTask[str]):
         return "\n".join(lines)
 
     def parse_action(self, text: str) -> str | None:
-        """`search[…]` or `finish[…]`, the verb in any case."""
+        """Returns `search[…]` or `finish[…]`, the verb in any case."""
         verb = parse_verb(text, ("search", "finish"))
         return None if verb is None or self._answered is not None else f"{verb[0]}[{' '.join(verb[1].split())}]"
 
     def legal_actions(self) -> list[str]:
-        """Empty: the action is free text."""
+        """Returns nothing: the action is free text."""
         return []
 
     @property
@@ -121,21 +122,21 @@ class SearchQAEnv(TextTask[str]):
         return self.question.key
 
     def solve(self) -> list[str] | None:
-        """The known searches (else the question) that are not yet made, then the answer; None once it is given."""
+        """Returns the known searches (else the question) not yet made, then the answer; None once it is given."""
         if self._answered is not None:
             return None
         left = [query for query in self._searches() if query not in self._made]
         return [*(f"search[{query}]" for query in left), f"finish[{self.question.answers[0]}]"]
 
     def best_success(self, max_turns: int, max_actions_per_turn: int, max_actions: int) -> float:
-        """1 if the answer stands in what the searches find that fit under the caps, else 0."""
+        """Returns 1 if the answer stands in what the searches find that fit under the caps, else 0."""
         searches = self._searches()[: min(max_actions, max_turns * max_actions_per_turn) - 1]
         found = (document for query in searches for document in self._retriever.search(query, self._top_k))
         texts = [f" {normalised(f'{document.title} {document.text}')} " for document in found]
         return float(any(f" {normalised(answer)} " in text for answer in self.question.answers for text in texts))
 
     def random_action(self, rng: np.random.Generator) -> str:
-        """A search for, or an answer of, a random word of the question or of what was found."""
+        """Returns a search for, or an answer of, a random word of the question or of what was found."""
         words = (
             (self.question.text if self._found is None else self.describe()).replace("[", " ").replace("]", " ").split()
         )
@@ -143,14 +144,14 @@ class SearchQAEnv(TextTask[str]):
         return f"search[{word}]" if rng.random() < 0.5 else f"finish[{word}]"
 
     def blind_choices(self, num_actions: int) -> tuple[int, ...]:
-        """One: which of the most common answers of the training questions is given."""
+        """Returns one choice: which of the most common answers of the training questions is given."""
         return (len(self._common_answers()),)
 
     def blind_success(self, plan: tuple[int, ...]) -> float:
-        """1 if that answer is right."""
+        """Returns 1 if that answer is right."""
         return float(bool(plan) and exact_match(self._common_answers()[plan[0]], self.question.answers))
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[str, Tree]:
         """Draws the question that (seed, split) names; without a seed, one from `np_random`."""
         super().reset(seed=seed)
         split, _ = read_options(seed, options)
@@ -162,8 +163,8 @@ class SearchQAEnv(TextTask[str]):
         self._found, self._made, self._answered = None, set(), None
         return self.describe(), {"instance_key": self.instance_key}
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """One search, or the answer; what is neither changes nothing and gives 0.
+    def step(self, action: str) -> tuple[str, float, bool, bool, Tree]:
+        """Makes one search, or gives the answer; what is neither changes nothing and gives 0.
 
         Raises:
             RetrieverError: the retrieval server does not answer.

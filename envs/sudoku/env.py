@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -13,6 +13,7 @@ from ragen_envs.spaces import MAX_STATE, AnyText
 from ragen_envs.splits import Split, draw_instance
 from ragen_envs.sudoku.puzzle import Puzzle, allowed, generate_puzzle, solutions
 from ragen_envs.task import TextTask, check_pool_size, read_options
+from ragen_envs.tree import Tree
 
 Placement = tuple[int, int, int]
 """Row, column and digit, each from 1."""
@@ -70,7 +71,7 @@ class SudokuEnv(TextTask[Placement]):
         return self._puzzle
 
     def rules(self) -> str:
-        """The task in words."""
+        """Returns the task in words."""
         box = round(self.size**0.5)
         return (
             f"Solve the Sudoku: every row, every column and every {box}×{box} box holds each of 1…{self.size} once. "
@@ -81,7 +82,7 @@ class SudokuEnv(TextTask[Placement]):
         )
 
     def describe(self) -> str:
-        """The grid, a row a line, boxes parted."""
+        """Returns the grid, a row a line, boxes parted."""
         size, box = self.size, round(self.size**0.5)
         lines: list[str] = []
         for row in range(size):
@@ -91,7 +92,7 @@ class SudokuEnv(TextTask[Placement]):
         return "\n".join(lines)
 
     def parse_action(self, text: str) -> Placement | None:
-        """`row,column=digit`, each in 1…size."""
+        """Returns the placement that `row,column=digit` names, each in 1…size."""
         match = _ACTION.fullmatch(text) if len(text) <= _MAX_CHARS else None
         if match is None:
             return None
@@ -99,11 +100,11 @@ class SudokuEnv(TextTask[Placement]):
         return None if max(row, column, digit) > self.size else (row, column, digit)
 
     def legal_actions(self) -> list[str]:
-        """Empty: there are too many to be listed."""
+        """Returns nothing: there are too many to be listed."""
         return []
 
     def fewest_actions(self) -> int:
-        """One for each empty cell."""
+        """Returns one action for each empty cell."""
         return self._blanks
 
     @property
@@ -117,7 +118,7 @@ class SudokuEnv(TextTask[Placement]):
         return self.puzzle.key
 
     def solve(self) -> list[str] | None:
-        """The right digit for every cell that is empty or wrong, in an order in which each is legal."""
+        """Returns the right digit for every cell that is empty or wrong, in an order in which each is legal."""
         grid, solution, plan = list(self._grid), self.puzzle.solution, []
         while tuple(grid) != solution:
             wrong = [cell for cell in range(self.size**2) if grid[cell] != solution[cell]]
@@ -130,20 +131,20 @@ class SudokuEnv(TextTask[Placement]):
         return plan
 
     def random_action(self, rng: np.random.Generator) -> str:
-        """Any digit in any empty cell (in any cell that is not given, once none is empty)."""
+        """Returns any digit in any empty cell (in any cell that is not given, once none is empty)."""
         cells = [cell for cell, digit in enumerate(self._grid) if not digit]
         cells = cells or [cell for cell, digit in enumerate(self.puzzle.givens) if not digit]
         return self._named(cells[int(rng.integers(len(cells)))], int(rng.integers(1, self.size + 1)))
 
     def blind_choices(self, num_actions: int) -> tuple[int, ...]:
-        """One: which filled grid (the 288 of 4×4, or a single one of 9×9) the empty cells are filled from."""
+        """Returns one choice: which of the 288 filled 4×4 grids (of one 9×9 grid) is copied."""
         return (len(_filled_grids(self.size)),)
 
     def blind_success(self, plan: tuple[int, ...]) -> float:
-        """1 if that grid is the solution."""
+        """Returns 1 if that grid is the solution."""
         return float(_filled_grids(self.size)[plan[0]] == self.puzzle.solution) if plan else 0.0
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[str, Tree]:
         """Draws the puzzle that (seed, split) names; without a seed, one from `np_random`."""
         super().reset(seed=seed)
         split, _ = read_options(seed, options)
@@ -152,7 +153,7 @@ class SudokuEnv(TextTask[Placement]):
         self._grid = list(self._puzzle.givens)
         return self.describe(), {"instance_key": self.instance_key}
 
-    def step(self, action: Placement) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Placement) -> tuple[str, float, bool, bool, Tree]:
         """Places one digit. Raises ValueError for one outside 1…size."""
         row, column, digit = (int(number) for number in action)
         if not all(1 <= number <= self.size for number in (row, column, digit)):

@@ -33,7 +33,7 @@ class Puzzle:
 
 @lru_cache(maxsize=4)
 def peers(size: int) -> tuple[tuple[int, ...], ...]:
-    """The cells that share row, column or box with each cell, without itself."""
+    """Returns the cells that share row, column or box with each cell, without itself."""
     box = round(size**0.5)
     units = [(cell // size, cell % size, cell // size // box * box + cell % size // box) for cell in range(size**2)]
     return tuple(
@@ -49,7 +49,7 @@ def allowed(size: int, grid: Grid | list[int], cell: int) -> list[int]:
 
 
 def solutions(size: int, grid: Grid, limit: int, rng: np.random.Generator | None = None) -> list[Grid]:
-    """Up to `limit` ways to fill `grid`; digits are tried in order, or in the order that `rng` draws."""
+    """Returns up to `limit` ways to fill `grid`; digits are tried in order, or in the order that `rng` draws."""
     found: list[Grid] = []
     _fill(size, list(grid), limit, rng, found)
     return found
@@ -70,7 +70,7 @@ def _fill(size: int, grid: list[int], limit: int, rng: np.random.Generator | Non
 
 
 def generate_puzzle(rng: np.random.Generator, size: int, blanks: int) -> Puzzle | None:
-    """A puzzle with one solution and `blanks` empty cells; None if this draw cannot spare so many."""
+    """Returns a puzzle with one solution and `blanks` empty cells; None if this draw cannot spare so many."""
     solution = solutions(size, (0,) * size**2, 1, rng)[0]
     grid, left = list(solution), blanks
     for cell in rng.permutation(size**2).tolist():
@@ -85,7 +85,7 @@ def generate_puzzle(rng: np.random.Generator, size: int, blanks: int) -> Puzzle 
 
 
 def _another(size: int, grid: list[int], cell: int, digit: int) -> bool:
-    """Whether `grid` can be filled with another digit than `digit` in `cell`."""
+    """Tells whether `grid` can be filled with another digit than `digit` in `cell`."""
     for other in allowed(size, grid, cell):
         if other != digit and solutions(size, (*grid[:cell], other, *grid[cell + 1 :]), 1):
             return True
@@ -94,7 +94,7 @@ def _another(size: int, grid: list[int], cell: int, digit: int) -> bool:
 
 @lru_cache(maxsize=2)
 def _line_orders(size: int) -> tuple[tuple[int, ...], ...]:
-    """Every order of rows (or columns) that keeps bands whole."""
+    """Returns every order of rows (or columns) that keeps bands whole."""
     box = round(size**0.5)
     bands = [list(permutations(range(box * band, box * band + box))) for band in range(box)]
     return tuple(

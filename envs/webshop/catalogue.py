@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ragen_envs.json_lines import only_file, read_rows
 from ragen_envs.retrieval.bm25 import BM25
+from ragen_envs.tree import Tree
 from ragen_envs.webshop.original import read_original
 
 _WORD = re.compile(r"[a-z][a-z'’-]+")
@@ -56,13 +56,13 @@ class Catalogue:
     index: BM25
 
     def search(self, query: str, count: int) -> list[Product]:
-        """The `count` best products, best first."""
+        """Returns the `count` best products, best first."""
         return [self.products[place] for place in self.index.top(query, count)]
 
 
 @lru_cache(maxsize=2)
 def load_catalogue(folder: str | None) -> Catalogue:
-    """The catalogue in `folder`, or the shipped one.
+    """Returns the catalogue in `folder`, or the shipped one.
 
     A folder holds `products*.jsonl` (or .gz), one product a line, or the benchmark's own files
     `items_shuffle*.json` and `items_ins_v2*.json`.
@@ -87,8 +87,8 @@ def load_catalogue(folder: str | None) -> Catalogue:
     return Catalogue(tuple(products), by_asin, index)
 
 
-def product_of(row: dict[str, Any]) -> Product:
-    """The product in one row of `products*.jsonl`. Raises KeyError, TypeError or ValueError."""
+def product_of(row: Tree) -> Product:
+    """Returns the product in one row of `products*.jsonl`. Raises KeyError, TypeError or ValueError."""
     pricing = [float(price) for price in row["pricing"]] or [100.0]
     title = str(row["Title"])
     instruction = row.get("instruction")
@@ -115,7 +115,7 @@ def product_of(row: dict[str, Any]) -> Product:
 
 
 def title_nouns(title: str) -> frozenset[str]:
-    """The words of a title that may be nouns: all but numbers and function words.
+    """Returns the words of a title that may be nouns: all but numbers and function words.
 
     WebShop asks spaCy's large English model for nouns and proper nouns. In titles, where most words are capitalised,
     it finds nearly all words to be such; a row that has `title_nouns` is taken at its word.
@@ -124,17 +124,17 @@ def title_nouns(title: str) -> frozenset[str]:
 
 
 def product_generator(asin: str, use: str) -> np.random.Generator:
-    """A generator for what is drawn once for a product, the same in every process."""
+    """Returns a generator for what is drawn once for a product, the same in every process."""
     digest = hashlib.sha256(f"{asin} {use}".encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:8], "big"))
 
 
 def _price_between(asin: str, low: float, high: float) -> float:
-    """A price between the two, which need not be in order."""
+    """Returns a price between the two, which need not be in order."""
     return low + (high - low) * float(product_generator(asin, "price").random())
 
 
 def _indexed(product: Product) -> str:
-    """What the benchmark indexes: title, description, first bullet point and options."""
+    """Returns what the benchmark indexes: title, description, first bullet point and options."""
     options = ", and ".join(f"{name}: {', '.join(values)}" for name, values in product.options.items())
     return " ".join([product.title, product.description, *product.bullets[:1], options])

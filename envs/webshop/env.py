@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import gymnasium as gym
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from ragen_envs.spaces import AnyText
 from ragen_envs.splits import draw_instance
 from ragen_envs.task import TextTask, check_pool_size, read_options
+from ragen_envs.tree import Tree
 from ragen_envs.verb_action import MAX_ARGUMENT, parse_verb
 from ragen_envs.webshop.catalogue import load_catalogue
 from ragen_envs.webshop.goals import Goal, goals_of, score
@@ -66,7 +67,7 @@ class WebShopEnv(TextTask[str]):
         return self._goal
 
     def rules(self) -> str:
-        """The task in words."""
+        """Returns the task in words."""
         paid = {
             "binary": "gives 1 if it has every attribute and option asked for at the price, else 0",
             "raw": "gives the share of attributes, options and price that are met, less for another kind of product",
@@ -78,12 +79,12 @@ class WebShopEnv(TextTask[str]):
         )
 
     def describe(self) -> str:
-        """The instruction and the page."""
+        """Returns the instruction and the page."""
         score = "" if self._score is None else f"\nScore {self._score:.2f}"
         return f"Instruction: {self.goal.instruction}\n{self._page.told()}{score}"
 
     def parse_action(self, text: str) -> str | None:
-        """`search[…]` where there is a search bar, `click[…]` of what can be clicked, in any case; lower-case."""
+        """Returns `search[…]` where there is a search bar, `click[…]` of what can be clicked, in lower case."""
         verb = parse_verb(text, ("search", "click"))
         if verb is None:
             return None
@@ -94,11 +95,11 @@ class WebShopEnv(TextTask[str]):
         return f"click[{argument}]" if argument in self._by_click() else None
 
     def legal_actions(self) -> list[str]:
-        """Everything that can be clicked; empty where the action is a search, free text."""
+        """Returns everything that can be clicked; empty where the action is a search, free text."""
         return [f"click[{what}]" for what in self._page.clickables()]
 
     def fewest_actions(self) -> int:
-        """A search, a click on a product, the purchase."""
+        """Returns 3: a search, a click on a product, the purchase."""
         return 3
 
     @property
@@ -117,7 +118,7 @@ class WebShopEnv(TextTask[str]):
         return self.goal.product.asin
 
     def solve(self) -> list[str] | None:
-        """From the search page: the shorter way by title or by instruction to the wanted product, and its purchase."""
+        """Returns the shorter way, by title or by instruction, to the wanted product, and its purchase."""
         if self._page.kind == "done":
             return None
         product = self.goal.product
@@ -138,7 +139,7 @@ class WebShopEnv(TextTask[str]):
         return [*first, *min(ways, key=len), f"click[{product.asin.lower()}]", *buy] if ways else None
 
     def random_action(self, rng: np.random.Generator) -> str:
-        """Any click; on the search page up to three words of the instruction."""
+        """Returns any click; on the search page up to three words of the instruction."""
         legal = self.legal_actions()
         if legal:
             return legal[int(rng.integers(len(legal)))]
@@ -147,16 +148,16 @@ class WebShopEnv(TextTask[str]):
         return f"search[{' '.join(chosen)[:MAX_ARGUMENT]}]"
 
     def blind_choices(self, num_actions: int) -> tuple[int, ...]:
-        """One: which result is bought, without options, after a search for the instruction as it stands."""
+        """Returns one choice: which result of a search for the instruction is bought, without options."""
         return (_FIRST_HITS,)
 
     def blind_success(self, plan: tuple[int, ...]) -> float:
-        """1 if that purchase meets all that was asked for."""
+        """Returns 1 if that purchase meets all that was asked for."""
         found = self.catalogue.search(self.goal.instruction[:MAX_ARGUMENT], RESULTS)
         place = plan[0] if plan else 0
         return float(place < len(found) and score(found[place], (), self.goal) >= 1.0)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[str, Tree]:
         """Draws the goal that (seed, split) names: a product, then its options; without a seed, from `np_random`."""
         super().reset(seed=seed)
         split, _ = read_options(seed, options)
@@ -165,8 +166,8 @@ class WebShopEnv(TextTask[str]):
         self._page, self._score = Page(), None
         return self.describe(), {"instance_key": self.instance_key}
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """One search or click; what cannot be done on this page changes nothing and gives 0."""
+    def step(self, action: str) -> tuple[str, float, bool, bool, Tree]:
+        """Makes one search or click; what cannot be done on this page changes nothing and gives 0."""
         known = self.parse_action(action)
         if known is None:
             return self.describe(), 0.0, self._page.kind == "done", False, {}

@@ -45,7 +45,7 @@ class Goal:
 
 
 def goals_of(product: Product) -> list[Goal]:
-    """One goal for every combination of the product's options; none where it has no instruction."""
+    """Returns one goal for every combination of the product's options; none where it has no instruction."""
     if product.instruction is None:
         return []
     names = sorted(product.options)
@@ -55,7 +55,7 @@ def goals_of(product: Product) -> list[Goal]:
 
 
 def _price_limit(product: Product) -> float:
-    """The larger of two of the next four multiples of 10 above the price, drawn once for a product."""
+    """Returns the larger of two of the next four multiples of 10 above the price, drawn once for a product."""
     above = [step for step in _PRICE_STEPS if step > product.price][:4]
     if len(above) < 2:
         return NO_LIMIT
@@ -63,7 +63,7 @@ def _price_limit(product: Product) -> float:
 
 
 def score(bought: Product, chosen: Iterable[str], goal: Goal) -> float:
-    """The benchmark's reward in [0, 1]: the kind of product times the share of attributes, options and price met."""
+    """Returns the benchmark's reward in [0, 1]: the kind of product times the share of what is met."""
     hits = _attribute_hits(bought, goal.product.instruction_attributes)
     hits += _option_hits(chosen, [value for _, value in goal.options])
     hits += bought.price <= goal.price_limit
@@ -71,7 +71,7 @@ def score(bought: Product, chosen: Iterable[str], goal: Goal) -> float:
 
 
 def _kind(bought: Product, wanted: Product) -> float:
-    """r_type: 1, or less where query, categories and title tell of another kind of product."""
+    """Returns r_type: 1, or less where query, categories and title tell of another kind of product."""
     overlap = len(bought.title_nouns & wanted.title_nouns) / len(wanted.title_nouns) if wanted.title_nouns else 0.2
     shared = _categories(bought) & _categories(wanted)
     if overlap == 0.0:
@@ -99,13 +99,13 @@ def _option_hits(chosen: Iterable[str], wanted: Iterable[str]) -> int:
 
 
 def _colour(value: str) -> str:
-    """The first colour of the list that `value` holds, or `value`."""
+    """Returns the first colour of the list that `value` holds, or `value`."""
     return next((colour for colour in _COLOURS if colour in value), value)
 
 
 @lru_cache(maxsize=65_536)
 def alike(one: str, other: str) -> bool:
-    """token_set_ratio above 85, as the benchmark's thefuzz has it: on lower-case words, rounded to a whole number."""
+    """Tells whether token_set_ratio is above 85, as thefuzz has it: on lower-case words, rounded to a whole number."""
     rapidfuzz = import_extra("rapidfuzz", "rapidfuzz", "webshop", "the environment webshop")
     words = rapidfuzz.utils.default_process
     return bool(round(rapidfuzz.fuzz.token_set_ratio(one, other, processor=words)) > _HIT)

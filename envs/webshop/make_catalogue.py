@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ragen_envs.tree import Tree
+
 _SEED = 18
 _PER_KIND = 30
 _SYLLABLES = "ba bel cor da dro fen gal hol ka kel lo lum mar mi nor ol pra ra ro sel ta tor ul ven wi zan".split()
@@ -49,14 +51,14 @@ _KINDS: tuple[tuple[str, str, str, str, str, dict[str, tuple[str, ...]], tuple[i
 )  # fmt: skip
 
 
-def make_products() -> list[dict[str, Any]]:
-    """The rows of the shipped catalogue."""
+def make_products() -> list[Tree]:
+    """Returns the rows of the shipped catalogue."""
     rng = np.random.default_rng(_SEED)
     rows = [_row(rng, kind, place) for place, kind in enumerate(kind for kind in _KINDS for _ in range(_PER_KIND))]
     return [rows[int(place)] for place in rng.permutation(len(rows))]
 
 
-def _row(rng: np.random.Generator, kind: tuple[Any, ...], place: int) -> dict[str, Any]:
+def _row(rng: np.random.Generator, kind: tuple[Any, ...], place: int) -> Tree:
     query, noun, category, path, attributes, all_options, (low, high) = kind
     own = [str(one) for one in rng.choice(attributes.split(","), int(rng.integers(4, 7)), replace=False)]
     options = {name: _some(rng, values) for name, values in all_options.items()}
@@ -84,7 +86,7 @@ def _row(rng: np.random.Generator, kind: tuple[Any, ...], place: int) -> dict[st
 
 
 def _some(rng: np.random.Generator, values: tuple[str, ...]) -> list[str]:
-    """Two to four of `values`, in their order."""
+    """Returns two to four of `values`, in their order."""
     count = int(rng.integers(2, min(4, len(values)) + 1))
     return [values[int(place)] for place in sorted(rng.choice(len(values), count, replace=False))]
 

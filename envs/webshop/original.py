@@ -8,13 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ragen_envs.tree import Tree
+
 T = TypeVar("T")
 _NO_ATTRIBUTE = "DUMMY_ATTR"
 _MAX_ASIN = 10
 
 
-def read_original(folder: Path, make: Callable[[dict[str, Any]], T]) -> list[T]:
-    """What `make` makes of every product, in the files' order; a product met before, or with a wrong asin, is left out.
+def read_original(folder: Path, make: Callable[[Tree], T]) -> list[T]:
+    """Returns what `make` makes of every product, in order; one met before, or with a wrong asin, is left out.
 
     Raises:
         ValueError: a missing or broken file, or a broken product (its place in the file).
@@ -45,8 +47,8 @@ def _read(folder: Path, stem: str) -> Any:
         raise ValueError(f"{found[0]} cannot be read: {error}") from None
 
 
-def _row(item: dict[str, Any], attributes: dict[str, Any]) -> dict[str, Any]:
-    """The product in the form of `products*.jsonl`."""
+def _row(item: Tree, attributes: Tree) -> Tree:
+    """Returns the product in the form of `products*.jsonl`."""
     prices = [float(re.sub(r"[^\d.]", "", price)) for price in (item.get("pricing") or "$100.0").split("$")[1:]][:2]
     small = item["small_description"]
     return {

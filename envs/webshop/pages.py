@@ -23,7 +23,7 @@ class Page:
     """search, results, item, one of DETAILS, or done."""
     results: tuple[Product, ...] = ()
     number: int = 1
-    """Of the page of results, from 1."""
+    """The page of results, from 1."""
     product: Product | None = None
     chosen: tuple[tuple[str, str], ...] = ()
     """Options chosen so far: (name, value)."""
@@ -34,7 +34,7 @@ class Page:
         return self.results[PAGE_SIZE * (self.number - 1) : PAGE_SIZE * self.number]
 
     def clickables(self) -> list[str]:
-        """What can be clicked, lower-case, in the order in which it is shown."""
+        """Returns what can be clicked, lower-case, in the order in which it is shown."""
         if self.kind == "results":
             turn = [PREVIOUS] * (self.number > 1) + [NEXT] * (PAGE_SIZE * self.number < len(self.results))
             return [BACK, *turn, *(product.asin.lower() for product in self.shown)]
@@ -44,7 +44,7 @@ class Page:
         return [BACK, PREVIOUS] if self.kind in DETAILS else []
 
     def clicked(self, what: str, by_asin: dict[str, Product]) -> Page:
-        """The page behind `what`, one of `clickables`."""
+        """Returns the page behind `what`, one of `clickables`."""
         if what == BACK:
             return Page()
         if what == PREVIOUS and self.kind in DETAILS:
@@ -62,7 +62,7 @@ class Page:
         return replace(self, kind=what)
 
     def told(self) -> str:
-        """The page in words, with every action as it is to be written."""
+        """Returns the page in words, with every action as it is to be written."""
         if self.kind == "search":
             return "Search page\nsearch[keywords]"
         if self.kind == "results":
