@@ -66,7 +66,7 @@ def evaluate(model: LlamaForCausalLM, folder: Path, config: RunConfig, prefix: s
 
 def load(folder: Path) -> LlamaForCausalLM:
     """The model of a folder, in float32."""
-    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32, use_safetensors=True, local_files_only=True)
+    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32, trust_remote_code=False)
     return model.eval()
 
 
