@@ -19,6 +19,8 @@ from ragen_envs.tree import Tree
 from rllib_ragen.config.paths import EMBEDDED_MODEL, enter_model, enter_path
 from rllib_ragen.config.task_names import shipped_game_name
 
+WITH_DATA = ("webshop", "ragen/Webshop-v0", "search_qa", "ragen/SearchQa-v0", "maths", "ragen/Maths-v0")
+"""Environments whose setting `data` is a file or folder."""
 MOST = 1_000_000_000
 """Upper bound of what is only counted, and of seconds (30 years): no library below takes them for infinite or dies."""
 RESULTS = "results"
@@ -81,6 +83,15 @@ class EnvSection(Section):
     @classmethod
     def _one_name_per_game(cls, name: str) -> str:
         return shipped_game_name(name) or name
+
+    @field_validator("task", mode="after")
+    @classmethod
+    def _data_from_where_it_is_said(cls, task: Tree, info: ValidationInfo) -> Tree:
+        """Makes `env.task.data` of a shipped environment absolute: trials of a sweep have a folder of their own."""
+        data = task.get("data")
+        if info.data.get("name") in WITH_DATA and isinstance(data, str):
+            return {**task, "data": str(enter_path(data))}
+        return task
 
 
 class MultiAgentSection(Section):
