@@ -7,7 +7,7 @@ setup(
     packages=[*find_packages(include=["rllib_ragen*", "ragen_envs*"]), "rllib_ragen.tune_configs"],
     package_dir={"rllib_ragen.tune_configs": "tune_configs"},
     package_data={
-        "ragen_envs": ["*.json", "games/*.json", "py.typed"],
+        "ragen_envs": ["*.json", "games/*.json", "webshop/*.jsonl.gz", "search_qa/*.jsonl.gz", "py.typed"],
         "rllib_ragen": [
             "models/tiny/checkpoint/*",
             "models/tiny/games/*/*",

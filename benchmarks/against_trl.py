@@ -79,7 +79,7 @@ def train_trl() -> tuple[Timed, float]:
 
     with tempfile.TemporaryDirectory() as folder:
         trainer = GRPOTrainer(
-            model=AutoModelForCausalLM.from_pretrained(TINY),
+            model=AutoModelForCausalLM.from_pretrained(TINY, trust_remote_code=False),
             reward_funcs=reward,
             args=GRPOConfig(
                 output_dir=folder, max_steps=2, per_device_train_batch_size=GROUPS * GROUP_SIZE,
@@ -88,7 +88,7 @@ def train_trl() -> tuple[Timed, float]:
                 logging_strategy="no",
             ),
             train_dataset=Dataset.from_dict({"prompt": [f"room {i}" for i in range(2 * GROUPS)]}),
-            processing_class=AutoTokenizer.from_pretrained(TINY),
+            processing_class=AutoTokenizer.from_pretrained(TINY, trust_remote_code=False),
             rollout_func=lambda prompts, trainer: play(prompts, trainer, sampled),
             callbacks=[Clock()],
         )  # fmt: skip

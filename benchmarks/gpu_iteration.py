@@ -35,7 +35,7 @@ def save_model(folder: Path, toy: bool) -> int:
     torch.manual_seed(0)
     model = Qwen2ForCausalLM(Qwen2Config(**shape, **heads, max_position_embeddings=4096, tie_word_embeddings=True))
     model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(TINY).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(TINY, trust_remote_code=False).save_pretrained(folder)
     return int(model.num_parameters())
 
 

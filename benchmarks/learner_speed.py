@@ -61,7 +61,7 @@ def write_smol(folder: Path) -> Path:
         num_key_value_heads=3, max_position_embeddings=2048, tie_word_embeddings=True, bos_token_id=1, eos_token_id=2,
     )  # fmt: skip
     LlamaForCausalLM(config).save_pretrained(folder)
-    AutoTokenizer.from_pretrained(TINY).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(TINY, trust_remote_code=False).save_pretrained(folder)
     return folder
 
 
@@ -98,8 +98,8 @@ def speed(label: str, folder: Path, rows: list[TokenRow], repeats: int, microbat
     config.validate()
     learner = config.build_learner()
     batches = [batch for _, batch in microbatches(rows, [1.0] * len(rows), microbatch_tokens)]
-    model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="sdpa").eval()
-    lean = AutoModelForCausalLM.from_pretrained(folder, attn_implementation=ATTENTION).eval()
+    model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="sdpa", trust_remote_code=False).eval()
+    lean = AutoModelForCausalLM.from_pretrained(folder, attn_implementation=ATTENTION, trust_remote_code=False).eval()
 
     def update() -> None:
         plan = TokenTrainingData.plan(rows, num_minibatches=1, num_epochs=1, rng=np.random.default_rng(0))

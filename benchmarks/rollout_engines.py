@@ -88,7 +88,7 @@ def make_engine(name: str, rows: int) -> Engine:
         from rllib_ragen.rollout.engines.vllm import VLLMEngine
 
         return VLLMEngine(TINY, max_context=MAX_CONTEXT, max_rows=rows)
-    model = AutoModelForCausalLM.from_pretrained(TINY)
+    model = AutoModelForCausalLM.from_pretrained(TINY, trust_remote_code=False)
     if name == "generate":
         return GenerateEngine(model)
     from rllib_ragen.rollout.engines.hf import HFEngine

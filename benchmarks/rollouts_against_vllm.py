@@ -101,6 +101,7 @@ def start_raw(rows: int) -> None:
     _state.pop("llm", None)
     _state["llm"] = LLM(
         str(TINY),
+        trust_remote_code=False,
         dtype="float32",
         max_model_len=MAX_CONTEXT,
         max_num_seqs=rows,

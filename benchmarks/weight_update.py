@@ -29,7 +29,7 @@ def start(folder: str, dtype: Literal["float32", "bfloat16"]) -> None:
     from rllib_ragen.rollout.engines.vllm import VLLMEngine
 
     torch.set_num_threads(1)
-    model = LlamaForCausalLM.from_pretrained(folder, dtype=DTYPES[dtype])
+    model = LlamaForCausalLM.from_pretrained(folder, dtype=DTYPES[dtype], trust_remote_code=False)
     _state["named"] = {name: tensor.detach() for name, tensor in model.named_parameters()}
     _state["copies"] = {name: torch.zeros_like(tensor) for name, tensor in _state["named"].items()}
     if "engine" in _state:

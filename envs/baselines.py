@@ -1,14 +1,15 @@
 """Floor and ceiling of a success rate: random play, the best blind plan, the best possible under the caps.
 
 A success rate says little without them: published "20 %" on Sokoban turned out to be the random level. The values of
-all presets are shipped in baselines.json, which `python -m ragen_envs.baselines` makes; others are computed when asked
-for and kept in the user's cache folder.
+all presets are shipped in baselines.json, which `python -m ragen_envs.baselines` makes (names behind it: of these
+environments only); others are computed when asked for and kept in the user's cache folder.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -18,7 +19,7 @@ from ragen_envs.blind import blind_success
 from ragen_envs.cache import read_cached, write_cached
 from ragen_envs.policies import Clock, Score, best_success, random_success
 from ragen_envs.presets import all_presets
-from ragen_envs.registry import check_env_name, make_task
+from ragen_envs.registry import check_env_name, env_names, make_task
 from ragen_envs.task import AnyTask
 from ragen_envs.text import TextLimits
 from ragen_envs.tree import Tree
@@ -122,18 +123,26 @@ def _sample(score: Score) -> str:
     return f"{score.instances} test instances, ± {score.error:.1%}"
 
 
-def main() -> None:
-    """Recomputes the shipped file (about ten minutes on one core)."""
-    shipped: Tree = {}
-    for env, name, (task, limits) in all_presets():
-        key = settings_key(env, task, TextLimits(**limits))
-        if key not in shipped:
+def main(names: list[str]) -> None:
+    """Recomputes the shipped file (about twenty minutes on one core), or what it holds of the environments named.
+
+    It is written after every value, so that what is done stays if the rest is cut off.
+    """
+    wanted = {check_env_name(name) for name in names} or set(env_names())
+    keys = {settings_key(env, task, TextLimits(**limits)): (env, name) for env, name, (task, limits) in all_presets()}
+    shipped: Tree = {key: asdict(found) for key, found in shipped_baselines().items() if key in keys}
+    for key, (env, name) in keys.items():
+        if env in wanted:
             found = compute_baselines(key)
             shipped[key] = asdict(found)
             print(f"{env:12} {name:12} random {found.random:.1%}, blind {found.blind:.1%}, best {found.best:.1%}")
+            _write({key: shipped[key] for key in keys if key in shipped})
+
+
+def _write(values: Tree) -> None:
     with resources.as_file(resources.files("ragen_envs").joinpath(SHIPPED_FILE)) as path:
-        path.write_text(json.dumps(shipped, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -257,6 +257,41 @@ def _follows_solver(env: TextEnv) -> bool:
             return bool(info["success"])
 
 
+def _nothing_is_not_paid(make: Make, instances: int) -> None:
+    env, rng = make(), np.random.default_rng(0)
+    for seed in range(instances):
+        env.reset(seed=seed)
+        terminated = False
+        for _ in range(env.limits.max_actions):
+            if terminated:
+                break
+            before, action = env.task.describe(), env.task.random_action(rng)
+            for _ in range(2):  # a second time, what is done is done already
+                _, reward, terminated, _, _ = env.task.step(env.task.parse_action(action))
+                if terminated:
+                    break
+                after = env.task.describe()
+                _require(after != before or float(reward) <= 0, f"{action!r} changes nothing and is paid {reward}")
+                before = after
+                if env.task.parse_action(action) is None:
+                    break
+
+
+def _answer_is_not_told(make: Make, instances: int) -> None:
+    env = make()
+    for seed in range(instances):
+        prompt, _ = env.reset(seed=seed)
+        try:
+            plan = env.task.solve()
+        except NotImplementedError:
+            return
+        listed = {action.lower() for action in env.task.legal_actions()}
+        told = f"{env.system_prompt}\n{prompt}".lower()
+        for action in plan or ():
+            free_text = action.lower() not in listed
+            _require(not (free_text and action.lower() in told), f"the first prompt holds the answer {action!r}")
+
+
 CLAUSES: dict[str, Callable[[Make, int], None]] = {
     "steps are Gymnasium's 5-tuples": _steps_are_five_tuples,
     "the same seed gives the same prompt": _same_seed_same_prompt,
@@ -271,6 +306,8 @@ CLAUSES: dict[str, Callable[[Make, int], None]] = {
     "close() can be called twice": _close_twice,
     "legal actions are told and understood": _actions_are_told,
     "the goal is in reach of the solver": _goal_is_in_reach,
+    "an action that changes nothing is not paid": _nothing_is_not_paid,
+    "the first prompt does not hold the answer": _answer_is_not_told,
 }
 
 

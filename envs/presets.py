@@ -1,15 +1,17 @@
-"""Named settings of every environment: the defaults, the two papers', and a harder or easier variant each."""
+"""Named settings of every environment: the defaults, a harder or easier variant, and for some the two papers'."""
 
 from __future__ import annotations
 
 import difflib
 from typing import NamedTuple
 
-from ragen_envs.registry import check_env_name, env_names
+from ragen_envs.registry import check_env_name, default_limits, env_names
 from ragen_envs.tree import Tree
 
-PAPER_PRESETS = ("default", "ragen-v1", "ragen-v2")
-"""Presets that every environment has."""
+PAPER_PRESETS = ("ragen-v1", "ragen-v2")
+"""Presets with the papers' caps."""
+PAPER_ENVS = ("sokoban", "frozen_lake", "bandit", "countdown")
+"""Environments that have them; others have the caps that they need."""
 _V1_LIMITS = {"max_turns": 5, "max_actions_per_turn": 5, "max_actions": 10}
 _V2_LIMITS = {"max_turns": 5, "max_actions_per_turn": 2, "max_actions": 10}
 _LIMITS: dict[str, Tree] = {
@@ -37,7 +39,32 @@ _TASKS: dict[str, dict[str, Tree]] = {
     "countdown": {
         "4-numbers": {"num_numbers": 4},
     },
+    "sudoku": {
+        "9x9": {"size": 9, "blanks": 30},
+    },
+    "game_2048": {
+        "64": {"goal_tile": 64},
+    },
+    "rubik": {
+        "7-turns": {"scramble_turns": 7},
+    },
+    "webshop": {
+        "15-actions": {},
+        "raw-reward": {"reward": "raw"},
+    },
+    "search_qa": {
+        "3-documents": {"top_k": 3},
+    },
+    "maths": {
+        "leg-counting": {"generator": "leg_counting"},
+    },
 }
+_OWN_LIMITS: dict[tuple[str, str], Tree] = {
+    ("sudoku", "9x9"): {"max_turns": 10, "max_actions_per_turn": 5, "max_actions": 50},
+    ("webshop", "15-actions"): {"max_turns": 15, "max_actions_per_turn": 1, "max_actions": 15},
+    ("game_2048", "64"): {"max_turns": 7, "max_actions_per_turn": 5, "max_actions": 35},
+}
+"""Caps of a preset of one environment."""
 
 
 class Preset(NamedTuple):
@@ -49,8 +76,9 @@ class Preset(NamedTuple):
 
 def preset_names(env: str) -> list[str]:
     """Returns the presets of `env` (short name or Gymnasium id). Raises ValueError for an unknown environment."""
-    own = _TASKS[check_env_name(env)]
-    return [*PAPER_PRESETS, *(name for name in own if name not in PAPER_PRESETS)]
+    short = check_env_name(env)
+    papers = PAPER_PRESETS if short in PAPER_ENVS else ()
+    return ["default", *papers, *(name for name in _TASKS[short] if name not in PAPER_PRESETS)]
 
 
 def preset(env: str, name: str = "default") -> Preset:
@@ -64,7 +92,8 @@ def preset(env: str, name: str = "default") -> Preset:
         near = difflib.get_close_matches(name, allowed, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"unknown preset {name!r} of {short}; allowed: {', '.join(allowed)}{hint}")
-    return Preset(dict(_TASKS[short].get(name, {})), dict(_LIMITS.get(name, {})))
+    limits = {**default_limits(short), **_LIMITS.get(name, {}), **_OWN_LIMITS.get((short, name), {})}
+    return Preset(dict(_TASKS[short].get(name, {})), limits)
 
 
 def all_presets() -> list[tuple[str, str, Preset]]:

@@ -53,11 +53,15 @@ def register_text_env(name: str, world: type[AnyTask] | type[TextGame]) -> None:
     ENVIRONMENTS.register(name, world)
 
 
+def default_limits(name: str) -> dict[str, int]:
+    """Caps with which the environment `name` is played where none are given, as far as they differ from TextLimits'."""
+    return dict(_task_class(check_env_name(name)).default_limits)
+
+
 def task_settings(name: str) -> list[str]:
     """Returns names of the settings that `make_task` takes for `name`, beside Gymnasium's render_mode."""
     short = check_env_name(name)
-    task = gym.envs.registration.load_env_creator(TASKS[short]) if short in TASKS else _users_task(short)
-    return [setting for setting in inspect.signature(task).parameters if setting != "render_mode"]
+    return [setting for setting in inspect.signature(_task_class(short)).parameters if setting != "render_mode"]
 
 
 def make_task(name: str, **settings: Any) -> AnyTask:
@@ -80,6 +84,13 @@ def make_task(name: str, **settings: Any) -> AnyTask:
     return env
 
 
+def _task_class(short: str) -> type[AnyTask]:
+    if short not in TASKS:
+        return _users_task(short)
+    task: type[AnyTask] = gym.envs.registration.load_env_creator(TASKS[short])  # type: ignore[assignment]
+    return task
+
+
 def _users_task(name: str) -> type[AnyTask]:
     world = ENVIRONMENTS.resolve(name)
     if not issubclass(world, TextTask):
@@ -93,13 +104,14 @@ def make_text_env(name: str, task: Tree | None = None, limits: Tree | None = Non
     Args:
         name: short name, Gymnasium id, a name that was registered, or an import path `package.module:Task`.
         task: settings of the task environment.
-        limits: fields of TextLimits.
+        limits: fields of TextLimits; what is not given is the task's own default, else that of TextLimits.
 
     Raises:
-        ValueError: unknown name or setting.
+        ValueError: unknown name or setting, or caps that make success impossible.
     """
     check_limit_names(TextLimits, limits or {})
-    return TextEnv(make_task(name, **(task or {})), TextLimits(**(limits or {})))
+    made = make_task(name, **(task or {}))
+    return TextEnv(made, TextLimits(**{**made.default_limits, **(limits or {})}))
 
 
 for _name, _entry_point in TASKS.items():

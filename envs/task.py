@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import gymnasium as gym
@@ -32,6 +33,8 @@ class TextTask(gym.Env[Any, ActionT], Generic[ActionT]):
     """The one-word prompt of the brief style; also the name in tables."""
     best_how: ClassVar[str] = "shortest solution within the caps"
     """Words for how `best_success` is computed, for tables."""
+    default_limits: ClassVar[Mapping[str, int]] = {}
+    """Caps of TextLimits that differ from its defaults, for a task that those do not fit."""
 
     @abstractmethod
     def rules(self) -> str:
@@ -64,6 +67,10 @@ class TextTask(gym.Env[Any, ActionT], Generic[ActionT]):
     def solve(self) -> list[str] | None:
         """Returns action names that reach the goal from here if chance allows, or None if there are none."""
         raise NotImplementedError(f"{self.title} has no solver")
+
+    def fewest_actions(self) -> int:
+        """Returns how many actions every success takes at least, whatever the instance; tighter caps are refused."""
+        return 1
 
     def random_action(self, rng: np.random.Generator) -> str:
         """Returns a legal action's name, uniformly at random. A task with free-text actions must override it."""

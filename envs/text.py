@@ -68,8 +68,10 @@ class TextEnv(gym.Env[str, str]):
     metadata: Tree = {"render_modes": ["ansi"]}  # noqa: RUF012 - Gymnasium declares it so
 
     def __init__(self, task: AnyTask, limits: TextLimits | None = None) -> None:
+        """Raises ValueError if the caps make success impossible."""
         self.task = task
         self.limits = limits or TextLimits()
+        _check_reach(task, self.limits)
         self.observation_space = AnyText()
         self.action_space = AnyText()
         self.turn = 0
@@ -163,6 +165,16 @@ class TextEnv(gym.Env[str, str]):
 
     def _prompt(self, state: str) -> str:
         return f"Turn {self.turn}, {self.actions_left} actions left\n{state}"
+
+
+def _check_reach(task: AnyTask, limits: TextLimits) -> None:
+    allowed = min(limits.max_actions, limits.max_turns * limits.max_actions_per_turn)
+    if allowed < task.fewest_actions():
+        raise ValueError(
+            f"{task.title} with these settings takes at least {task.fewest_actions()} actions, but "
+            f"max_turns={limits.max_turns}, max_actions_per_turn={limits.max_actions_per_turn} and "
+            f"max_actions={limits.max_actions} allow {allowed}: success would be impossible"
+        )
 
 
 def _feedback(reward: float, run: list[str], dropped: list[str]) -> str:

@@ -20,6 +20,12 @@ TASKS: dict[str, str] = {
     "frozen_lake": "ragen_envs.frozen_lake.env:FrozenLakeTask",
     "bandit": "ragen_envs.bandit.env:BanditEnv",
     "countdown": "ragen_envs.countdown.env:CountdownEnv",
+    "sudoku": "ragen_envs.sudoku.env:SudokuEnv",
+    "game_2048": "ragen_envs.game_2048.env:Game2048Env",
+    "rubik": "ragen_envs.rubik.env:RubikEnv",
+    "webshop": "ragen_envs.webshop.env:WebShopEnv",
+    "search_qa": "ragen_envs.search_qa.env:SearchQAEnv",
+    "maths": "ragen_envs.maths.env:MathsEnv",
 }
 """Shipped environments for one agent: short name → import path."""
 GAMES: dict[str, str] = {

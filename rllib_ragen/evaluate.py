@@ -9,6 +9,7 @@ from pathlib import Path
 from ragen_envs.splits import Split
 from rllib_ragen.config.command_line import make_parser, positive, read_layers, run_command
 from rllib_ragen.config.load import flatten, merge, preset
+from rllib_ragen.config.paths import enter_model
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.faults.ending import leave
 from rllib_ragen.faults.exit_codes import NothingPlayed
@@ -64,13 +65,14 @@ def plan(options: argparse.Namespace) -> tuple[RunConfig, SavedState | None]:
         ConfigError: whatever is wrong, in one sentence.
     """
     given = merge(*read_layers(options))
-    path = Path(options.model)
+    model = enter_model(options.model)
+    path = Path(model)
     if is_run_folder(path):
         folder = RunFolder.open(path)
         best = folder.best_checkpoint() if options.checkpoint == "best" else None
         return build_config(folder.config().model_dump(), given), best or folder.newest_checkpoint()
     name = str(flatten(given).get("env.name", RunConfig().env.name))
-    return build_config(preset(name), given, {"model": {"path": options.model}}), None
+    return build_config(preset(name), given, {"model": {"path": model}}), None
 
 
 def evaluate(config: RunConfig, saved: SavedState | None, split: str, num_instances: int) -> None:
@@ -83,10 +85,9 @@ def evaluate(config: RunConfig, saved: SavedState | None, split: str, num_instan
     baselines = find_baselines(config)
     start_ray(config)
     from rllib_ragen.run.log import measured
-    from rllib_ragen.run.loop import load
-    from rllib_ragen.starpo.config import StarPOConfig
+    from rllib_ragen.run.loop import build, load
 
-    algo = StarPOConfig.from_run_config(config).build_algo()
+    algo = build(config)
     try:
         if saved:
             load(algo, saved)

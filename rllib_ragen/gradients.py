@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rllib_ragen.config.command_line import make_parser, positive, read_layers, run_command
+from rllib_ragen.config.command_line import make_parser, path_option, positive, read_layers, run_command
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import merge
 from rllib_ragen.config.schema import RunConfig
@@ -43,9 +43,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         " gradient norms of each bucket's task, entropy and KL terms. No step is taken.",
         _FLAGS,
     )
-    parser.add_argument("run", type=Path, metavar="RUN_OR_CHECKPOINT", help="run folder (newest checkpoint) or one")
+    parser.add_argument(
+        "run", type=path_option, metavar="RUN_OR_CHECKPOINT", help="run folder (newest checkpoint) or one"
+    )
     parser.add_argument("--buckets", type=positive, default=_BUCKETS, metavar="N", help=f"at most [{_BUCKETS}]")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="JSON [RUN/gradients_ITERATION.json]")
+    parser.add_argument("--out", type=path_option, metavar="FILE", help="JSON [RUN/gradients_ITERATION.json]")
     return parser.parse_args(arguments)
 
 
@@ -77,14 +79,14 @@ def measure(config: RunConfig, saved: SavedState, num_buckets: int, out: Path) -
     """
     start_ray(config)
     from rllib_ragen.diagnostics.gradient_buckets import gradient_table
-    from rllib_ragen.starpo.config import StarPOConfig
+    from rllib_ragen.run.loop import build, load
 
     kl_coeff = config.learner.kl_coeff
     # Without a coefficient the reference would not be there to measure the KL term against.
     config.learner.kl_coeff = kl_coeff or 1.0
-    algo = StarPOConfig.from_run_config(config).build_algo()
+    algo = build(config)
     try:
-        algo.load_checkpoint(str(saved.path))
+        load(algo, saved)
         found = algo.gradients(num_buckets)
     finally:
         algo.stop()

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import hypothesis
 import pytest
 
 from benchmarks.mutations.graft import graft
@@ -73,26 +72,18 @@ class _Loop:
         self.problem = ""
         self._failed = False
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_configure(self) -> None:
-        """Hypothesis draws the same examples for every change, and remembers none."""
-        hypothesis.settings.register_profile(
-            "mutations", hypothesis.settings.get_profile("no_deadline"), derandomize=True, database=None
-        )
-        hypothesis.settings.load_profile("mutations")
-
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Remembers that a test failed."""
         self._failed = self._failed or report.failed
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Forks for every change; first come the tests that saw most so far, last those that try many examples."""
+        """Forks for every change; the tests that saw most so far are run first."""
         name = f"rllib_ragen.{self.trial.module.removesuffix('.py').replace('/', '.')}"
         module = importlib.import_module(name)
         filename = str(module.__file__)
         source = Path(filename).read_text(encoding="utf-8")
-        items, began = sorted(session.items, key=_is_property), _cpu()
+        items, began = [item for item in session.items if not _is_property(item)], _cpu()
         self.trial.tests = len(items)
         # Children share the memory of what is imported as long as their garbage collector does not look at it.
         gc.collect()
@@ -110,7 +101,7 @@ class _Loop:
                 self.trial.survivors.append(mutation)
             elif killer:
                 self.trial.killers[killer] += 1
-                items.sort(key=lambda item: (_is_property(item), -self.trial.killers[item.nodeid]))
+                items.sort(key=lambda item: -self.trial.killers[item.nodeid])
         self.trial.seconds = _cpu() - began
         return True
 
@@ -154,6 +145,7 @@ class _Loop:
 
 
 def _is_property(item: pytest.Item) -> bool:
+    """Whether it tries many examples: slow, and what no example by hand shows is better shown by one."""
     return bool(getattr(getattr(item, "obj", None), "is_hypothesis_test", False))
 
 

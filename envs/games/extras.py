@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
+
+from ragen_envs.extras import import_extra
 
 
 def needed(module: str, package: str, game: str) -> Any:
@@ -12,9 +13,4 @@ def needed(module: str, package: str, game: str) -> Any:
     Raises:
         ValueError: the package is not installed; names the extra that holds it.
     """
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        if error.name != module.split(".")[0]:
-            raise
-        raise ValueError(f"the game {game} needs {package}: pip install 'rllib-ragen[games]'") from None
+    return import_extra(module, package, "games", f"the game {game}")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from pathlib import Path
+from types import NoneType
+from typing import Any, NoReturn, get_args
 
 from pydantic.fields import FieldInfo
 
@@ -13,7 +15,9 @@ from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten, merge, nest, parse_assignments
 from rllib_ragen.config.messages import allowed
-from rllib_ragen.config.schema import RunConfig, Section
+from rllib_ragen.config.paths import enter_path
+from rllib_ragen.config.schema import MOST, RESULTS, RunConfig, Section
+from rllib_ragen.config.yaml_text import YAMLError, parse_yaml
 from rllib_ragen.faults.exit_codes import FORESEEN, ExitCode, exit_code_of, sentence_of
 
 FLAGS = {
@@ -33,6 +37,10 @@ FLAGS = {
     "--name": "name",
 }
 """Options that are keys of the config, by their names there."""
+
+
+_SHOWN = {"results_dir": RESULTS}
+"""Defaults that are shown as what they are made of, which is the same for everybody."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -55,7 +63,8 @@ def make_parser(command: str, description: str, flags: Sequence[str] = tuple(FLA
     for flag in flags:
         key = FLAGS[flag]
         field = field_of(key)
-        default = "" if field.default is None else f" [{field.default}]"
+        shown = _SHOWN.get(key, field.default)
+        default = "" if shown is None else f" [{shown}]"
         metavar = "X" if "number" in allowed(field) else "N" if "integer" in allowed(field) else "WORD"
         parser.add_argument(flag, dest=key, metavar=metavar, help=f"{field.description}{default}")
     parser.add_argument(
@@ -96,16 +105,42 @@ def read_layers(options: argparse.Namespace) -> tuple[Tree, Tree]:
     Raises:
         ConfigError: a `--set` that cannot be read.
     """
-    given: Tree = {key: getattr(options, key, None) for key in FLAGS.values()}
-    flags = merge(*(nest(key, value) for key, value in given.items() if value is not None))
+    given: dict[str, str | None] = {key: getattr(options, key, None) for key in FLAGS.values()}
+    flags = merge(*(nest(key, _flag_value(key, text)) for key, text in given.items() if text is not None))
     return flags, parse_assignments(options.assignments)
 
 
+def _flag_value(key: str, text: str) -> Any:
+    """Reads a flag: of a key that is a text the text itself; any other is said as in YAML."""
+    annotation = field_of(key).annotation
+    kinds = set(get_args(annotation) or (annotation,)) - {NoneType}
+    if not kinds <= {int, float, bool}:
+        return text
+    try:
+        return parse_yaml(text)
+    except YAMLError:
+        return text
+
+
 def positive(text: str) -> int:
-    """Returns an option's value. Raises argparse.ArgumentTypeError if it is no whole number ≥ 1."""
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be an integer ≥ 1, got {text!r}")
-    return int(text)
+    """Returns an option's value. Raises argparse.ArgumentTypeError if it is no whole number from 1 to `MOST`."""
+    return whole_number(text, 1, MOST)
+
+
+def whole_number(text: str, least: int, most: int) -> int:
+    """Returns an option's value. Raises argparse.ArgumentTypeError if it is no whole number in this range."""
+    found = int(text) if text.isascii() and text.isdigit() and len(text) < len(str(most)) + 2 else least - 1
+    if not least <= found <= most:
+        raise argparse.ArgumentTypeError(f"must be an integer ≥ {least} and ≤ {most}, got {text!r}")
+    return found
+
+
+def path_option(text: str) -> Path:
+    """Returns an option's value as an absolute path. Raises argparse.ArgumentTypeError if it is none."""
+    try:
+        return enter_path(text)
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def field_of(key: str) -> FieldInfo:
@@ -123,8 +158,9 @@ def field_of(key: str) -> FieldInfo:
 def key_table() -> str:
     """Returns every key with its default, its range and what it means, one line each."""
     lines = []
-    for key, default in flatten(RunConfig().model_dump(mode="json")).items():
+    for key, default in flatten(RunConfig().model_dump(mode="json") | _SHOWN).items():
         field = field_of(key)
         value = "null" if default is None else str(default).lower() if isinstance(default, bool) else default
+        value = repr(value) if value == "" else value
         lines.append(f"{key:34} {value!s:22} {allowed(field):34} {field.description}")
     return "\n".join([f"{'key':34} {'default':22} {'allowed':34} meaning", *lines])

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def script() -> NoReturn:
-    """The console script: `main`, and the end of the process."""
+    """Returns the console script: `main`, and the end of the process."""
     leave(main)
 
 

@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError, nearest
 from rllib_ragen.config.messages import sentence
+from rllib_ragen.config.paths import enter_path, enter_paths, leave_paths
 from rllib_ragen.config.presets import algorithm_file, algorithm_names, env_file, game_defaults
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name, task_name
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML's safe subset, with YAML 1.2's numbers (`1e-4` is one) and without duplicate keys."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        twice = [key for key in keys if keys.count(key) > 1]
-        if twice:
-            raise yaml.constructor.ConstructorError(None, None, f"the key {twice[0]!r} is given twice", node.start_mark)
-        return super().construct_mapping(node, deep)
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)[eE][-+]?\d+$"),
-    list("-+.0123456789"),
-)
+from rllib_ragen.config.yaml_text import YAMLError, dump_yaml, parse_yaml
 
 
 def parse_config(*layers: Mapping[str, object]) -> RunConfig:
@@ -60,22 +42,23 @@ def merge(*layers: Mapping[str, Any]) -> Tree:
 
 
 def read_yaml(path: Path) -> Tree:
-    """Returns the mapping that a YAML file holds; an empty file holds none.
+    """Returns the mapping that a YAML file holds, paths as `paths.enter_path` understands them; an empty file holds
+    none.
 
     Raises:
         ConfigError: no such file, not YAML, or no mapping.
     """
     try:
-        tree = _parse(path.read_text(encoding="utf-8"))
+        tree = parse_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"config file {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"config file {path} is not YAML: {_one_line(error)}") from None
     if tree is None:
         return {}
     if not isinstance(tree, dict):
         raise ConfigError(f"config file {path} must hold a mapping of keys to values, not {tree!r}")
-    return tree
+    return enter_paths(tree, path.parent)
 
 
 def preset(env_name: str) -> Tree:
@@ -91,7 +74,7 @@ def preset(env_name: str) -> Tree:
     except ValueError as error:
         raise ConfigError(f"env.name: {error}") from None
     files = [env_file(name)] if game_name(name) is None else [game_defaults(), env_file(f"games/{name}")]
-    return merge({"env": {"name": name}}, *(_parse(f.read_text(encoding="utf-8")) for f in files if f.is_file()))
+    return merge({"env": {"name": name}}, *(parse_yaml(f.read_text(encoding="utf-8")) for f in files if f.is_file()))
 
 
 def algorithm_preset(name: str) -> Tree:
@@ -102,7 +85,7 @@ def algorithm_preset(name: str) -> Tree:
     """
     if name not in algorithm_names():
         raise ConfigError(f"--algorithm: unknown {name!r}; {nearest(name, algorithm_names())}")
-    tree = _parse(algorithm_file(name).read_text(encoding="utf-8"))
+    tree = parse_yaml(algorithm_file(name).read_text(encoding="utf-8"))
     assert isinstance(tree, dict)
     return tree
 
@@ -119,8 +102,8 @@ def parse_assignments(assignments: Sequence[str]) -> Tree:
         if not equals or not all(key.split(".")):
             raise ConfigError(f"--set {assignment}: must be key=value, as in learner.lr=1e-4")
         try:
-            tree = merge(tree, nest(key, _parse(text)))
-        except yaml.YAMLError as error:
+            tree = merge(tree, nest(key, parse_yaml(text)))
+        except YAMLError as error:
             raise ConfigError(f"--set {assignment}: the value is not YAML: {_one_line(error)}") from None
     return tree
 
@@ -143,13 +126,14 @@ def flatten(tree: Mapping[str, Any], prefix: str = "") -> Tree:
     return flat
 
 
-def save_config(config: RunConfig, path: Path) -> None:
-    """Writes the resolved config as YAML that `--config` reads."""
-    path.write_text(yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False), encoding="utf-8")
+def save_config(config: RunConfig, path: Path, *, without: Sequence[str] = ()) -> None:
+    """Writes the resolved config as YAML that `--config` reads, but for the keys `without`.
 
-
-def _parse(text: str) -> Any:
-    return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
+    Paths that move along with the file's folder are written relative to it.
+    """
+    tree = {key: value for key, value in config.model_dump(mode="json").items() if key not in without}
+    folder = enter_path(path.parent)
+    path.write_text(dump_yaml(leave_paths(tree, folder, folder)), encoding="utf-8")
 
 
 def _one_line(error: Exception) -> str:

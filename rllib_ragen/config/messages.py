@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -44,26 +45,33 @@ def is_section(annotation: object) -> bool:
 
 def allowed(field: FieldInfo) -> str:
     """Says what a field takes, in words: `an integer ≥ 1`, `one of hf, vllm`."""
-    bounds = [
-        f"{sign} {limit:g}"
-        for name, sign in _BOUNDS.items()
-        for limit in [next((getattr(m, name) for m in field.metadata if hasattr(m, name)), None)]
-        if limit is not None
-    ]
+    bounds = _bounds(field.metadata)
     if any(getattr(m, "pattern", None) for m in field.metadata):
         bounds.append("of letters, digits and . _ -")
     kind, *null = _kind(field.annotation).partition(", or null")
     return " ".join([kind, " and ".join(bounds)]).strip() + null[0]
 
 
+def _bounds(metadata: Iterable[Any]) -> list[str]:
+    limits = {name: next((getattr(m, name) for m in metadata if hasattr(m, name)), None) for name in _BOUNDS}
+    return [
+        f"{_BOUNDS[name]} {limit if isinstance(limit, int) else f'{limit:g}'}"
+        for name, limit in limits.items()
+        if limit is not None
+    ]
+
+
 def _kind(annotation: object) -> str:
+    if get_origin(annotation) is Annotated:
+        kind, field = get_args(annotation)
+        return f"{_kind(kind)} {' and '.join(_bounds(field.metadata))}"
     if get_origin(annotation) is Literal:
         return f"one of {', '.join(str(choice) for choice in get_args(annotation))}"
     if isinstance(annotation, UnionType) or get_origin(annotation) is Union:
         kinds = [_kind(choice) for choice in get_args(annotation) if choice is not NoneType]
         return " or ".join(kinds) + (", or null" if NoneType in get_args(annotation) else "")
     if get_origin(annotation) is tuple:
-        return f"a list of {len(get_args(annotation))} numbers"
+        return f"a list of {len(get_args(annotation))}, each {_kind(get_args(annotation)[0])}"
     if get_origin(annotation) is list:
         return f"a list, each {_kind(get_args(annotation)[0])}"
     if get_origin(annotation) is dict:

@@ -1,37 +1,63 @@
 """The one schema of a run, for YAML, command line and Python. Strict: unknown keys are errors.
 
-Each key's own range is here; what keys must say together is in config_checks.py, reading them in config_load.py.
+Each key's own range is here; what keys must say together is in starpo/checks/, reading them in load.py.
 Imports neither Ray nor torch, so that `--help` and bad input are answered at once.
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any, Literal
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from ragen_envs.games.limits import GameLimits
 from ragen_envs.text import PromptStyle, TextLimits
 from ragen_envs.tree import Tree
+from rllib_ragen.config.paths import EMBEDDED_MODEL, enter_model, enter_path
 from rllib_ragen.config.task_names import shipped_game_name
 
-EMBEDDED_MODEL = "tiny"
-"""`model.path` of the model that ships with the package."""
+WITH_DATA = ("webshop", "ragen/Webshop-v0", "search_qa", "ragen/SearchQa-v0", "maths", "ragen/Maths-v0")
+"""Environments whose setting `data` is a file or folder."""
+MOST = 1_000_000_000
+"""Upper bound of what is only counted, and of seconds (30 years): no library below takes them for infinite or dies."""
+RESULTS = "results"
+"""Default of `results_dir`, below the working directory."""
+MAX_SEED = 2**31 - 1
+"""Upper bound of seeds: NumPy's global one ends at 2³² − 1, and RLlib adds each runner's number to it."""
+Beta = Annotated[float, Field(ge=0, lt=1)]
+Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
 
 
 class Section(BaseModel):
-    """Base of every section: unknown keys refused, assignments validated, numbers finite."""
+    """Base of every section: unknown keys refused, assignments validated, numbers finite, no type taken for another."""
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True, allow_inf_nan=False)
 
     @field_validator("*", mode="before")
     @classmethod
-    def _no_bool_for_a_number(cls, value: object, info: ValidationInfo) -> Any:
-        """Returns pydantic takes `yes` for 1; a config that says so is a mistake."""
-        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation is not bool:
-            raise ValueError("true or false, where something else is wanted")
+    def _no_other_type(cls, value: object, info: ValidationInfo) -> Any:
+        """Refuses what pydantic would take: true for 1, `off` for false, "1_000" for a number."""
+        _refuse_other_type(cls.model_fields[info.field_name or ""].annotation, value)
         return value
+
+
+def _refuse_other_type(annotation: Any, value: Any) -> None:
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if get_origin(annotation) in (list, tuple) and isinstance(value, list | tuple):
+        for element in value:
+            _refuse_other_type(get_args(annotation)[0], element)
+        return
+    kinds = {kind for kind in get_args(annotation) or (annotation,) if kind is not NoneType}
+    if isinstance(value, bool) and bool not in kinds:
+        raise ValueError("true or false, where something else is wanted")
+    if kinds == {bool} and not isinstance(value, bool | NoneType):
+        raise ValueError("something else, where true or false is wanted")
+    if kinds <= {int, float} and isinstance(value, str):
+        raise ValueError("a text, where a number is wanted")
 
 
 class EnvSection(Section):
@@ -39,11 +65,16 @@ class EnvSection(Section):
 
     name: str = Field("sokoban", description="environment's name, Gymnasium id, or import path my_pkg.worlds:MyWorld")
     task: Tree = Field(default_factory=dict, description="settings of the task environment")
-    max_turns: int = Field(5, ge=1, description="turns an episode may take; in a game, replies of each seat")
-    max_actions_per_turn: int = Field(5, ge=1, description="actions of one reply that are run")
-    max_actions: int = Field(10, ge=1, description="actions an episode may take")
-    format_penalty: float = Field(-0.1, le=0, description="added to the reward of a turn with no valid action")
+    max_turns: int = Field(
+        5, ge=1, le=1_000_000, description="turns an episode may take; in a game, replies of each seat"
+    )
+    max_actions_per_turn: int = Field(5, ge=1, le=1_000_000, description="actions of one reply that are run")
+    max_actions: int = Field(10, ge=1, le=1_000_000, description="actions an episode may take")
+    format_penalty: float = Field(-0.1, ge=-1e6, le=0, description="added to the reward of a turn with no valid action")
     think: bool = Field(True, description="replies hold a <think> part")
+    reply_prefix: str = Field(
+        "", description="text that every reply is made to begin with, as <think>; it is not trained"
+    )
     prompt_style: Literal["auto", "full", "brief"] = Field(
         "auto", description="full tells rules and format; brief only the state; auto: brief for the embedded model"
     )
@@ -53,6 +84,15 @@ class EnvSection(Section):
     def _one_name_per_game(cls, name: str) -> str:
         return shipped_game_name(name) or name
 
+    @field_validator("task", mode="after")
+    @classmethod
+    def _data_from_where_it_is_said(cls, task: Tree, info: ValidationInfo) -> Tree:
+        """Makes `env.task.data` of a shipped environment absolute: trials of a sweep have a folder of their own."""
+        data = task.get("data")
+        if info.data.get("name") in WITH_DATA and isinstance(data, str):
+            return {**task, "data": str(enter_path(data))}
+        return task
+
 
 class MultiAgentSection(Section):
     """Who plays whom in a game for several seats, and what an illegal move costs (docs/games.md)."""
@@ -61,15 +101,17 @@ class MultiAgentSection(Section):
         None, description="who sits at a game's seats; null: self_play in a game, and nothing elsewhere"
     )
     opponent: str = Field("uniform", description="scripted player at the other seats (against)")
-    league_size: int = Field(4, ge=1, description="earlier copies of the policy that are kept as opponents (league)")
+    league_size: int = Field(
+        4, ge=1, le=1_000, description="earlier copies of the policy that are kept as opponents (league)"
+    )
     league_win_rate: float | None = Field(
         0.6, gt=0, le=1, description="score against the league from which the policy joins it; null: none is enough"
     )
-    league_interval: int = Field(0, ge=0, description="iterations after which it joins in any case; 0: never")
+    league_interval: int = Field(0, ge=0, le=MOST, description="iterations after which it joins in any case; 0: never")
     illegal_move: Literal["penalty", "retry", "forfeit"] = Field(
         "penalty", description="what a reply brings that names no legal action"
     )
-    max_retries: int = Field(2, ge=0, description="how often in a row a seat is asked again (retry)")
+    max_retries: int = Field(2, ge=0, le=1_000_000, description="how often in a row a seat is asked again (retry)")
     list_actions: bool = Field(True, description="prompts list the legal actions")
 
 
@@ -80,34 +122,66 @@ class ModelSection(Section):
         EMBEDDED_MODEL, description="`tiny` (embedded) or a folder with a transformers model and its tokenizer"
     )
     dtype: Literal["float32", "bfloat16"] = Field("float32", description="type of weights and activations")
+    template_kwargs: dict[str, Any] = Field(
+        default_factory=dict,
+        description="variables of the chat template, as {enable_thinking: false}; plain JSON values",
+    )
+
+    @field_validator("path", mode="after")
+    @classmethod
+    def _absolute(cls, path: str) -> str:
+        return enter_model(path)
+
+    @field_validator("template_kwargs", mode="after")
+    @classmethod
+    def _plain(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Raises ValueError for what JSON does not hold."""
+        try:
+            plain = json.loads(json.dumps(given, allow_nan=False)) == given
+        except TypeError:
+            plain = False
+        if not plain:
+            raise ValueError("not plain JSON")
+        return given
 
 
 class RolloutSection(Section):
     """How trajectories are sampled."""
 
     engine: Literal["auto", "hf", "vllm"] = Field("auto", description="who generates; auto says which and why")
-    num_env_runners: int = Field(0, ge=0, description="actors that sample; 0: in the driver's process (hf only)")
-    num_gpus_per_env_runner: float = Field(0, ge=0, description="GPUs of one runner (tensor parallel when > 1)")
-    num_groups: int = Field(32, ge=1, description="task instances per iteration (P)")
-    group_size: int = Field(4, ge=1, description="trajectories per instance (G)")
-    max_reply_tokens: int = Field(72, ge=1, description="tokens a reply may take")
-    max_context_tokens: int = Field(1024, ge=8, description="tokens a trajectory may take; at most the model's length")
-    max_concurrent: int = Field(128, ge=1, description="episodes in flight per runner")
-    temperature: float = Field(1.0, gt=0, description="sampling temperature in training")
+    num_env_runners: int = Field(
+        0, ge=0, le=10_000, description="actors that sample; 0: in the driver's process (hf only)"
+    )
+    num_gpus_per_env_runner: float = Field(
+        0, ge=0, le=1_024, description="GPUs of one runner (tensor parallel when > 1)"
+    )
+    num_groups: int = Field(32, ge=1, le=1_000_000, description="task instances per iteration (P)")
+    group_size: int = Field(4, ge=1, le=1_000_000, description="trajectories per instance (G)")
+    max_reply_tokens: int = Field(72, ge=1, le=10_000_000, description="tokens a reply may take")
+    max_context_tokens: int = Field(
+        1024, ge=8, le=10_000_000, description="tokens a trajectory may take; at most the model's length"
+    )
+    max_concurrent: int = Field(128, ge=1, le=1_000_000, description="episodes in flight per runner")
+    temperature: float = Field(1.0, ge=0.01, le=100, description="sampling temperature in training")
     top_p: float = Field(1.0, gt=0, le=1, description="nucleus; below 1 the ratio is biased: refused in training")
-    top_k: int = Field(0, ge=0, description="0: whole vocabulary")
+    top_k: int = Field(0, ge=0, le=10_000_000, description="0: whole vocabulary")
     overlap: Literal["off", "one_step_off"] = Field(
         "off", description="one_step_off: sample the next batch while this one is learnt from (needs env runners)"
     )
-    env_timeout_s: float = Field(60.0, gt=0, description="a step that takes longer ends its episode as env_error")
-    timeout_s: float = Field(3600.0, gt=0, description="longest wait for one batch of rollouts")
+    env_timeout_s: float = Field(
+        60.0, gt=0, le=MOST, description="a step that takes longer ends its episode as env_error"
+    )
+    timeout_s: float = Field(3600.0, gt=0, le=MOST, description="longest wait for one batch of rollouts")
 
 
 class VLLMSection(Section):
     """How vLLM uses its device."""
 
     kv_cache_gib: float | None = Field(
-        None, gt=0, description="KV cache; null: on a CPU what max_concurrent needs (at most 2), on a GPU what is left"
+        None,
+        gt=0,
+        le=1e6,
+        description="KV cache; null: on a CPU what max_concurrent needs (at most 2), on a GPU what is left",
     )
     gpu_memory_utilization: float = Field(0.9, gt=0, le=1, description="share of a GPU for weights and KV cache")
     enforce_eager: bool | None = Field(None, description="no graphs; null: true on a CPU, false on a GPU")
@@ -131,7 +205,9 @@ class CreditSection(Section):
     role_decay: float = Field(0.95, ge=0, lt=1, description="EMA decay of the per-role reward baseline (rae)")
     lam: float = Field(1.0, ge=0, le=1, description="GAE lambda (gae, bi_level_gae)")
     turn_gamma: float = Field(0.95, ge=0, le=1, description="discount per turn (bi_level_gae, gigpo, turn_grpo)")
-    turn_weight: float = Field(1.0, ge=0, description="turn's advantage beside its episode's (gigpo, turn_grpo)")
+    turn_weight: float = Field(
+        1.0, ge=0, le=1e6, description="turn's advantage beside its episode's (gigpo, turn_grpo)"
+    )
     turn_rewards: bool = Field(
         True, description="gae, bi_level_gae, reinforce++: rewards on their own turn's last token, else all on the last"
     )
@@ -142,14 +218,16 @@ class CreditSection(Section):
         "group", description="whose statistics reward_norm uses; inductive: all of a role's trajectories"
     )
     overlong_cache: int | None = Field(
-        None, ge=1, description="soft overlong penalty window L_cache in tokens (DAPO eq. 13); null: off"
+        None, ge=1, le=10_000_000, description="soft overlong penalty window L_cache in tokens (DAPO eq. 13); null: off"
     )
     filter: str = Field(
         "none",
         description="which groups are learnt from: none, top_p, top_p_softmax, top_k, top_k_abs, min_p, or"
         " my_pkg:my_filter",
     )
-    filter_value: float = Field(0.9, gt=0, description="v of the filter: a share, with top_k_abs a number of groups")
+    filter_value: float = Field(
+        0.9, gt=0, le=1e6, description="v of the filter: a share, with top_k_abs a number of groups"
+    )
     filter_metric: Literal[
         "reward_std", "reward_variance", "reward", "reward_sum", "entropy", "entropy_variance", "length"
     ] = Field("reward_std", description="score of a group")
@@ -162,107 +240,128 @@ class CreditSection(Section):
         "none", description="policy loss times the kept share of the groups, or its root"
     )
     dynamic_sampling_rounds: int = Field(
-        0, ge=0, description="rounds that replace groups without reward spread by further ones (dapo); 0: off"
+        0, ge=0, le=1_000, description="rounds that replace groups without reward spread by further ones (dapo); 0: off"
     )
-    max_empty_updates: int = Field(5, ge=1, description="stop after so many filtered-out batches in a row")
+    max_empty_updates: int = Field(5, ge=1, le=MOST, description="stop after so many filtered-out batches in a row")
 
 
 class LearnerSection(Section):
     """How weights are updated."""
 
-    num_learners: int = Field(0, ge=0, description="learner actors; 0: in the driver's process")
-    num_gpus_per_learner: float = Field(0, ge=0, description="GPUs of one learner")
+    num_learners: int = Field(0, ge=0, le=10_000, description="learner actors; 0: in the driver's process")
+    num_gpus_per_learner: float = Field(0, ge=0, le=1_024, description="GPUs of one learner")
     sharding: Literal["ddp", "fsdp2"] = Field(
         "ddp", description="several learners: each has all weights (ddp), or a part of them and of Adam's state (fsdp2)"
     )
-    lr: float = Field(1e-4, gt=0, description="actor learning rate (a tiny model wants 1e-4, 0.5B-7B models 1e-6)")
-    critic_lr: float = Field(1e-3, gt=0, description="value-head learning rate")
-    betas: tuple[float, float] = Field((0.9, 0.999), description="Adam's betas")
-    adam_eps: float = Field(1e-8, gt=0, description="Adam's epsilon")
-    weight_decay: float = Field(0.01, ge=0, description="AdamW weight decay")
-    grad_clip: float = Field(1.0, gt=0, description="global gradient norm")
-    num_minibatches: int = Field(1, ge=1, description="optimiser steps per epoch, counted in trajectories")
-    num_epochs: int = Field(1, ge=1, description="passes over a batch")
+    lr: float = Field(
+        1e-4, gt=0, le=10, description="actor learning rate (a tiny model wants 1e-4, 0.5B-7B models 1e-6)"
+    )
+    critic_lr: float = Field(1e-3, gt=0, le=10, description="value-head learning rate")
+    betas: tuple[Beta, Beta] = Field((0.9, 0.999), description="Adam's betas")
+    adam_eps: float = Field(1e-8, ge=1e-30, le=1, description="Adam's epsilon")
+    weight_decay: float = Field(0.01, ge=0, le=100, description="AdamW weight decay")
+    grad_clip: float = Field(1.0, gt=0, le=1e9, description="global gradient norm")
+    num_minibatches: int = Field(
+        1, ge=1, le=1_000_000, description="optimiser steps per epoch, counted in trajectories"
+    )
+    num_epochs: int = Field(1, ge=1, le=1_000, description="passes over a batch")
     torch_threads: int | None = Field(
-        None, ge=1, description="torch threads of each process; null: 1 in actors, one per core in the driver"
+        None, ge=1, le=1_024, description="torch threads of each process; null: 1 in actors, one per core in the driver"
     )
     lora_rank: int | None = Field(
-        None, ge=1, description="train low-rank adapters of this rank instead of all weights (needs peft); null: off"
+        None,
+        ge=1,
+        le=65_536,
+        description="train low-rank adapters of this rank instead of all weights (needs peft); null: off",
     )
     lora_alpha: float | None = Field(
-        None, gt=0, description="LoRA scaling is lora_alpha / lora_rank; null: lora_alpha = 2 · lora_rank"
+        None, gt=0, le=1e6, description="LoRA scaling is lora_alpha / lora_rank; null: lora_alpha = 2 · lora_rank"
     )
     lora_targets: list[str] | None = Field(
         None, description="names of the linear layers that get adapters; null: all but the head"
     )
-    microbatch_tokens: int = Field(8192, ge=1, description="padded tokens of one forward pass")
+    microbatch_tokens: int = Field(8192, ge=1, le=MOST, description="padded tokens of one forward pass")
     gradient_checkpointing: bool = Field(False, description="layers computed again in backward: less memory, slower")
     lr_schedule: Literal["constant", "linear", "cosine"] = Field(
         "constant", description="of both learning rates after warm-up; the falling ones reach 0"
     )
-    warmup_iterations: int = Field(0, ge=0, description="updates over which the learning rates rise")
+    warmup_iterations: int = Field(0, ge=0, le=MOST, description="updates over which the learning rates rise")
     decay_iterations: int | None = Field(
-        None, ge=1, description="update at which a falling schedule is at 0; null: `iterations`"
+        None, ge=1, le=MOST, description="update at which a falling schedule is at 0; null: `iterations`"
     )
-    max_skipped_steps: int = Field(5, ge=1, description="stop after so many non-finite gradients in a row")
+    max_skipped_steps: int = Field(5, ge=1, le=MOST, description="stop after so many non-finite gradients in a row")
     loss: str = Field(
         "token",
         description="token: ratio of each token (PPO); sequence: of its trajectory (GSPO: wants clips near 3e-4);"
         " or my_pkg:my_loss",
     )
     tis_cap: float | None = Field(
-        None, gt=0, description="truncated importance sampling: cap of learner's/sampler's probability; null: off"
+        None,
+        gt=0,
+        le=1e6,
+        description="truncated importance sampling: cap of learner's/sampler's probability; null: off",
     )
     clip_low: float = Field(0.2, ge=0, lt=1, description="lower clip of the ratio")
-    clip_high: float = Field(0.28, ge=0, description="upper clip of the ratio")
-    clip_dual: float | None = Field(3.0, gt=1, description="dual clip for negative advantages; null: off")
+    clip_high: float = Field(0.28, ge=0, le=1e6, description="upper clip of the ratio")
+    clip_dual: float | None = Field(3.0, gt=1, le=1e6, description="dual clip for negative advantages; null: off")
     aggregation: Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm"] = Field(
         "token-mean", description="how per-token losses become one number"
     )
     norm_tokens: int | None = Field(
-        None, ge=1, description="divisor of seq-mean-token-sum-norm; null: rollout.max_context_tokens"
+        None, ge=1, le=MOST, description="divisor of seq-mean-token-sum-norm; null: rollout.max_context_tokens"
     )
-    entropy_coeff: float = Field(0.001, ge=0, description="entropy bonus")
+    entropy_coeff: float = Field(0.001, ge=0, le=1e6, description="entropy bonus")
     kl_coeff: float = Field(
-        0.0, ge=0, description="KL penalty to the reference policy (initial model); 0: no reference is loaded"
+        0.0, ge=0, le=1e6, description="KL penalty to the reference policy (initial model); 0: no reference is loaded"
     )
     kl_estimator: Literal["k1", "k2", "k3"] = Field("k3", description="estimator of the KL penalty")
     kl_in: Literal["loss", "reward"] = Field(
         "loss", description="KL penalty as a term of the loss, or as a cost in each turn's reward"
     )
-    value_coeff: float = Field(0.5, ge=0, description="weight of the value loss (gae)")
-    value_clip: float = Field(0.5, gt=0, description="clip range of the value loss")
+    value_coeff: float = Field(0.5, ge=0, le=1e6, description="weight of the value loss (gae)")
+    value_clip: float = Field(0.5, gt=0, le=1e6, description="clip range of the value loss")
 
 
 class EvalSection(Section):
     """Validation and test on instances that are never trained on."""
 
-    interval: int = Field(20, ge=0, description="iterations between validations; 0: none")
-    num_instances: int = Field(128, ge=1, description="validation instances")
-    num_test_instances: int = Field(256, ge=0, description="test instances before and after the run; 0: no test")
+    interval: int = Field(20, ge=0, le=MOST, description="iterations between validations; 0: none")
+    num_instances: int = Field(128, ge=1, le=1_000_000, description="validation instances")
+    num_test_instances: int = Field(
+        256, ge=0, le=1_000_000, description="test instances before and after the run; 0: no test"
+    )
 
 
 class DiagnosticsSection(Section):
     """When to estimate H(Z|X) and I(X;Z), and with how many thoughts (docs/diagnostics.md)."""
 
-    interval: int = Field(5, ge=0, description="iterations between measurements of entropy and information; 0: none")
-    num_prompts: int = Field(32, ge=2, description="thoughts of one measurement, each scored after every prompt")
-    gradients_interval: int = Field(
-        0, ge=0, description="iterations between measurements of gradients by reward spread; 0: none"
+    interval: int = Field(
+        5, ge=0, le=MOST, description="iterations between measurements of entropy and information; 0: none"
     )
-    high_entropy: float = Field(0.1, ge=0, description="nats per token from which H(Z|X) counts as high")
+    num_prompts: int = Field(
+        32, ge=2, le=100_000, description="thoughts of one measurement, each scored after every prompt"
+    )
+    gradients_interval: int = Field(
+        0, ge=0, le=MOST, description="iterations between measurements of gradients by reward spread; 0: none"
+    )
+    high_entropy: float = Field(0.1, ge=0, le=1e3, description="nats per token from which H(Z|X) counts as high")
     high_information: float = Field(0.5, ge=0, le=1, description="share of H(X) from which I(X;Z) counts as high")
 
 
 class FaultSection(Section):
     """When something that does not come back is told, replaced or given up (docs/faults.md)."""
 
-    report_after_s: float = Field(60.0, gt=0, description="seconds without progress after which a run says why")
+    report_after_s: float = Field(
+        60.0, gt=0, le=MOST, description="seconds without progress after which a run says why"
+    )
     hang_timeout_s: float = Field(
-        1800.0, gt=0, description="seconds without progress after which a runner is replaced, or the run stops"
+        1800.0, gt=0, le=MOST, description="seconds without progress after which a runner is replaced, or the run stops"
     )
     max_runner_gib: float | None = Field(
-        None, gt=0, description="resident memory from which an env runner is restarted after its batch; null: never"
+        None,
+        gt=0,
+        le=1e6,
+        description="resident memory from which an env runner is restarted after its batch; null: never",
     )
 
 
@@ -284,12 +383,6 @@ class AlarmsSection(Section):
     length_blowup: AlarmMode = Field("warn", description="replies have become much longer")
     sampler_gap: AlarmMode = Field("warn", description="sampler and learner disagree about log-probs")
 
-    @field_validator("*", mode="before")
-    @classmethod
-    def _yaml_off(cls, value: object) -> Any:
-        """Returns YAML reads a bare `off` as false."""
-        return "off" if value is False else value
-
 
 class RunConfig(Section):
     """Everything that makes a run what it is."""
@@ -305,16 +398,27 @@ class RunConfig(Section):
     diagnostics: DiagnosticsSection = Field(default_factory=DiagnosticsSection)
     alarms: AlarmsSection = Field(default_factory=AlarmsSection)
     fault: FaultSection = Field(default_factory=FaultSection)
-    seed: int = Field(0, ge=0, description="run seed: everything random follows from it")
-    iterations: int = Field(80, ge=1, description="updates of the policy")
-    time_limit_s: float | None = Field(None, gt=0, description="stop (and save) after so many seconds of training")
-    token_limit: int | None = Field(
-        None, ge=1, description="stop (and save) after so many reply tokens sampled for training"
+    seed: int = Field(0, ge=0, le=MAX_SEED, description="run seed: everything random follows from it")
+    iterations: int = Field(80, ge=1, le=MOST, description="updates of the policy")
+    time_limit_s: float | None = Field(
+        None, gt=0, le=MOST, description="stop (and save) after so many seconds of training"
     )
-    checkpoint_interval: int = Field(20, ge=0, description="iterations between checkpoints; 0: only at the end")
-    keep_checkpoints: int = Field(3, ge=0, description="newest checkpoints that are kept; 0: all")
-    results_dir: Path = Field(Path("results"), description="where run folders go")
+    token_limit: int | None = Field(
+        None, ge=1, le=10**15, description="stop (and save) after so many reply tokens sampled for training"
+    )
+    checkpoint_interval: int = Field(
+        20, ge=0, le=MOST, description="iterations between checkpoints; 0: only at the end"
+    )
+    keep_checkpoints: int = Field(3, ge=0, le=MOST, description="newest checkpoints that are kept; 0: all")
+    results_dir: Path = Field(
+        default_factory=lambda: enter_path(RESULTS), description="where run folders go; a path is from where it is said"
+    )
     name: str | None = Field(None, pattern=r"^\w[\w.-]*$", description="run folder's name; null: env, date and seed")
+
+    @field_validator("results_dir", mode="after")
+    @classmethod
+    def _absolute(cls, path: Path) -> Path:
+        return enter_path(path)
 
     def text_limits(self) -> TextLimits:
         """Says how episodes are cut and told, with prompt_style `auto` decided: brief for the embedded model, else

@@ -18,6 +18,11 @@ def shipped_game_name(name: str) -> str | None:
     return None if ":" in name else by_letters.get(_letters(name.removeprefix("ragen/").removesuffix("-v0")))
 
 
+def is_shipped(name: str) -> bool:
+    """Says whether `name` is an environment or game of the package, in any of its spellings. Imports nothing."""
+    return name in (*env_names(), *map(gym_id, env_names())) or shipped_game_name(name) is not None
+
+
 def game_name(name: str) -> str | None:
     """Returns the game that `name` means, shipped or a user's; None: no game."""
     return shipped_game_name(name) or (name if is_users_game(name) else None)

@@ -7,18 +7,21 @@ and no token can merge over the seam between reply and prompt.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from jinja2 import TemplateError
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
+
+from rllib_ragen.models.chat_template import NOW, rendering_variables, template_text
+from rllib_ragen.models.folder_files import read_object, token_ids
+from rllib_ragen.models.load import first_line, load_tokenizer
 
 _MARK = "RAGENSTANDIN"
-_THINK = "<think>"
+THINK, THOUGHT_END = "<think>", "</think>"
 _CACHE = 4096
 """Texts whose tokens are remembered: prompts of a batch are much alike."""
 
@@ -28,6 +31,7 @@ class ChatFormat:
 
     `stop_token_ids` end a reply: the template's end-of-turn token, the tokenizer's and the generation config's EOS.
     `reply_prefix` is what the prompt already says of the reply; it is never trained, and `reply_text` puts it back.
+    `opening` is how the template itself ends a prompt, without white space behind it.
     """
 
     def __init__(
@@ -42,34 +46,40 @@ class ChatFormat:
 
         Args:
             tokenizer: any transformers tokenizer with a chat template.
-            reply_prefix: text every reply must start with, such as `<think>`. A template whose own prompt ends with
-                `<think>` needs none: it is noticed.
+            reply_prefix: text every reply must start with, such as `<think>`. Where the template's own prompt ends with
+                `<think>`, that is noticed and not said twice.
             extra_stop_ids: further stop tokens, such as a generation config's EOS list.
             template_kwargs: variables of the template (`enable_thinking`, `date_string` …).
 
         Raises:
-            ValueError: no chat template, or one that cannot hold a user–assistant–user conversation.
+            ValueError: no chat template, one that cannot hold a user–assistant–user conversation, or a prefix that
+                ends the reply.
         """
-        if not tokenizer.chat_template:
-            raise ValueError(f"the tokenizer {tokenizer.name_or_path!r} has no chat template")
+        template_text(tokenizer)
         self.tokenizer = tokenizer
-        self._kwargs = dict(template_kwargs or {})
+        self.template_kwargs = dict(template_kwargs or {})
+        self._given = (reply_prefix, tuple(extra_stop_ids))
+        self._kwargs = rendering_variables(self.template_kwargs)
         self._special = _special_pattern(tokenizer)
         self._takes_system = self._system_is_kept()
-        opening = self._render([{"role": "user", "content": _MARK}])
-        built_in = _THINK if opening.rstrip().endswith(_THINK) else ""
-        self.reply_prefix = reply_prefix or built_in
-        self._prompt_suffix = reply_prefix if reply_prefix and reply_prefix != built_in else ""
+        self.opening = self.text([{"role": "user", "content": _MARK}]).rstrip()
+        built_in = THINK if self.opening.endswith(THINK) else ""
+        self._prompt_suffix = reply_prefix.removeprefix(built_in)
+        self.reply_prefix = built_in + self._prompt_suffix
         self.end_of_turn_id = self._find_end_of_turn()
         stops = [self.end_of_turn_id, tokenizer.eos_token_id, *extra_stop_ids]
         self.stop_token_ids = tuple(dict.fromkeys(token for token in stops if token is not None))
         if not self.stop_token_ids:
             raise ValueError("neither the chat template nor the tokenizer names an end-of-turn token")
+        if set(self._encode(self._prompt_suffix)) & set(self.stop_token_ids):
+            raise ValueError(f"env.reply_prefix={reply_prefix!r} holds a token that ends the reply")
         self._first = lru_cache(_CACHE)(self._encode_first)
         self._next = lru_cache(_CACHE)(self._encode_next)
 
     @classmethod
-    def from_folder(cls, path: str | Path, *, reply_prefix: str = "", **template_kwargs: Any) -> ChatFormat:
+    def from_folder(
+        cls, path: str | Path, *, reply_prefix: str = "", template_kwargs: Mapping[str, Any] | None = None
+    ) -> ChatFormat:
         """Returns the format of a model folder, with the stop tokens of its generation_config.json.
 
         Raises:
@@ -78,12 +88,26 @@ class ChatFormat:
         folder = Path(path)
         if not folder.is_dir():
             raise ValueError(f"model folder {str(path)!r} does not exist")
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
-        except (OSError, ValueError, KeyError) as error:
-            raise ValueError(f"model folder {str(path)!r} has no usable tokenizer: {_first_line(error)}") from None
+        tokenizer = load_tokenizer(folder)
         stops = _generation_stops(folder / "generation_config.json")
         return cls(tokenizer, reply_prefix=reply_prefix, extra_stop_ids=stops, template_kwargs=template_kwargs)
+
+    def with_clock(self, clock: Callable[[str], str]) -> ChatFormat:
+        """Returns the same format on another day: `clock` answers what a template asks `strftime_now`."""
+        prefix, stops = self._given
+        other = ChatFormat(
+            self.tokenizer, reply_prefix=prefix, extra_stop_ids=stops, template_kwargs=self.template_kwargs
+        )
+        other._kwargs[NOW] = clock
+        return other
+
+    def text(self, messages: Sequence[Mapping[str, str]]) -> str:
+        """Says what the template makes of a conversation, up to the model's next token.
+
+        Raises:
+            ValueError: the template refuses it; one sentence.
+        """
+        return self._render([dict(message) for message in messages])
 
     def first_prompt(self, system: str, user: str) -> list[int]:
         """Returns token ids of the whole first prompt. A template without a system role gets `system` atop the user
@@ -136,8 +160,9 @@ class ChatFormat:
             text = self.tokenizer.apply_chat_template(
                 messages, tokenize=False, add_generation_prompt=True, **self._kwargs
             )
-        except TemplateError as error:
-            raise ValueError(f"the chat template refuses the conversation: {_first_line(error)}") from None
+        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+            # A template is a program, and may fail as one.
+            raise ValueError(f"the chat template refuses the conversation: {first_line(error)}") from None
         assert isinstance(text, str)
         return text
 
@@ -183,9 +208,7 @@ def _generation_stops(path: Path) -> list[int]:
     """Returns EOS ids of a generation config; empty if there is none."""
     if not path.is_file():
         return []
-    eos = json.loads(path.read_text()).get("eos_token_id")
-    return [int(token) for token in (eos if isinstance(eos, list) else [eos]) if token is not None]
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0]
+    eos = token_ids(read_object(path).get("eos_token_id"))
+    if eos is None:
+        raise ValueError(f"eos_token_id in {path} must be a token id or a list of them")
+    return eos

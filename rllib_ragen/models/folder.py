@@ -1,17 +1,29 @@
-"""The model folder: where it is, and whether it can be used at all. Imports nothing heavy."""
+"""The model folder: where it is, and whether its files are what a loader needs. Imports neither torch nor transformers.
+
+What only transformers can tell is in check_model.py.
+"""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from ragen_envs.tree import Tree
-from rllib_ragen.config.schema import EMBEDDED_MODEL
+from rllib_ragen.config.paths import EMBEDDED_MODEL
+from rllib_ragen.models.folder_files import check_files, read_object
+from rllib_ragen.models.weight_headers import check_weights
 
 GAME_MODEL_LENGTH = 4_096
 """Tokens that the small model of a game takes; it is made when it is first needed (models.tiny.game_model)."""
 _EMBEDDED = Path(__file__).parent / "tiny" / "checkpoint"
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
+_LENGTHS = (
+    *("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length", "max_sequence_length"),
+    *("max_seq_length", "seq_len", "max_target_positions"),
+)
+"""Keys under which architectures say how many positions they know."""
+_SCALED = ("linear", "dynamic", "yarn")
+"""Kinds of RoPE scaling that stretch the original length by their factor; others state the stretched length."""
 
 
 def model_folder(path: str) -> Path:
@@ -30,25 +42,66 @@ def check_model_folder(path: str, max_context_tokens: int, *, in_game: bool = Fa
     folder = model_folder(path)
     if not folder.is_dir():
         raise ValueError(f"model.path: there is no folder {str(folder)!r}; allowed: {EMBEDDED_MODEL}, or a folder")
-    if not (folder / "config.json").is_file():
+    if not (folder / "config.json").is_file() and not (folder / "config.json").is_symlink():
         raise ValueError(f"model.path: the folder {str(folder)!r} holds no transformers model (no config.json)")
-    if not any(folder.glob("*.safetensors")):
-        raise ValueError(f"model.path: the folder {str(folder)!r} holds no weights as safetensors")
+    check_files(folder)
+    check_weights(folder)
     if not any((folder / name).is_file() for name in _TOKENIZERS):
         raise ValueError(f"model.path: the folder {str(folder)!r} holds no tokenizer ({', '.join(_TOKENIZERS)})")
-    length = GAME_MODEL_LENGTH if in_game and path == EMBEDDED_MODEL else _max_length(folder)
+    config = language_config(folder)
+    for key in ("quantization_config", "compression_config"):
+        if config.get(key) or read_object(folder / "config.json").get(key):
+            raise ValueError(
+                f"model.path: the model in {str(folder)!r} is quantised ({key} in config.json), and such weights cannot"
+                " be trained; allowed are floating-point weights"
+            )
+    length = GAME_MODEL_LENGTH if in_game and path == EMBEDDED_MODEL else position_limit(config)
     if length is not None and max_context_tokens > length:
         raise ValueError(f"rollout.max_context_tokens={max_context_tokens} is more than the model's length of {length}")
     return folder
 
 
 def language_config(folder: Path) -> Tree:
-    """Returns config.json of a model folder; of a model of several kinds of input, the language model's part."""
-    config: Tree = json.loads((folder / "config.json").read_text())
-    part: Tree = config.get("text_config", config)
+    """Returns config.json of a model folder; of a model of several kinds of input, the language model's part.
+
+    Raises:
+        ValueError: it cannot be read; one sentence.
+    """
+    config = read_object(folder / "config.json")
+    part = config.get("text_config", config)
+    if not isinstance(part, dict):
+        raise ValueError(f"model.path: text_config in {folder / 'config.json'} is no object")
     return part
 
 
-def _max_length(folder: Path) -> int | None:
-    length = language_config(folder).get("max_position_embeddings")
-    return None if length is None else int(length)
+def position_limit(config: Mapping[str, object]) -> int | None:
+    """Returns positions that a model knows, RoPE scaling included; None: its config states no limit.
+
+    Raises:
+        ValueError: a length or factor that is no positive number.
+    """
+    stated: list[int] = []
+    for key in _LENGTHS:
+        value = config.get(key)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"model.path: {key}={value!r} in config.json is no number of positions")
+        stated.append(value)
+    if not stated:
+        return None
+    length = min(stated)
+    ropes = [config.get(key) for key in ("rope_parameters", "rope_scaling")]
+    nested = [rope for one in ropes if isinstance(one, dict) for rope in one.values() if isinstance(rope, dict)]
+    return min([_stretched(rope, length) for rope in (*ropes, *nested) if isinstance(rope, dict)], default=length)
+
+
+def _stretched(rope: Mapping[str, object], length: int) -> int:
+    if rope.get("rope_type", rope.get("type")) not in _SCALED:
+        return length
+    stretched = 1.0
+    for value in (rope.get("original_max_position_embeddings") or length, rope.get("factor")):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+            raise ValueError(f"model.path: the rope scaling {dict(rope)!r} in config.json has no factor above 0")
+        stretched *= value
+    return int(stretched)

@@ -10,12 +10,13 @@ import torch
 from ray.rllib.core.rl_module.apis import InferenceOnlyAPI
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 
 from rllib_ragen.faults.heartbeat import beat
 from rllib_ragen.models.attention import ATTENTION
 from rllib_ragen.models.fsdp import gathered, shard
 from rllib_ragen.models.gradient_checkpointing import layers_of, recomputed_layers
+from rllib_ragen.models.load import load_model
 from rllib_ragen.models.logit_head import LogitHead, check_head
 from rllib_ragen.models.lora_settings import LoraSettings
 from rllib_ragen.models.token_scores import token_scores
@@ -74,13 +75,10 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         """Loads the model from safetensors; never runs code from the folder."""
         settings: ModuleSettings = self.model_config
         self.dtype = getattr(torch, settings["dtype"])
-        self.llm = AutoModelForCausalLM.from_pretrained(
+        self.llm = load_model(
             settings["path"],
-            dtype=self.dtype if self.inference_only else torch.float32,
-            attn_implementation=ATTENTION if settings["grouped_attention"] else "sdpa",
-            use_safetensors=True,
-            local_files_only=True,
-            trust_remote_code=False,
+            self.dtype if self.inference_only else torch.float32,
+            attention=ATTENTION if settings["grouped_attention"] else "sdpa",
         )
         lora = None if self.inference_only else settings["lora"]
         self.adapted = lora is not None

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ragen_envs.splits import Split
-from rllib_ragen.config.command_line import make_parser, read_layers, run_command
+from rllib_ragen.config.command_line import make_parser, read_layers, run_command, whole_number
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten, merge, preset
-from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.config.paths import enter_model
+from rllib_ragen.config.schema import MAX_SEED, RunConfig
 from rllib_ragen.config.task_names import game_name
 from rllib_ragen.faults.ending import leave
 from rllib_ragen.faults.watchdog import Watchdog, on_stderr
@@ -70,7 +71,8 @@ def plan(options: argparse.Namespace) -> tuple[RunConfig, Path | None]:
         config = build_config(preset(name), given)
         _refuse_games(config)
         return config, None
-    path, adapter = Path(options.policy), None
+    model, adapter = enter_model(options.policy), None
+    path = Path(model)
     if is_run_folder(path):
         folder = RunFolder.open(path)
         saved = folder.config()
@@ -81,7 +83,7 @@ def plan(options: argparse.Namespace) -> tuple[RunConfig, Path | None]:
         config = build_config(saved.model_dump(), style, given, {"model": {"path": str(policy.folder)}})
     else:
         name = str(flatten(given).get("env.name", RunConfig().env.name))
-        config = build_config(preset(name), given, {"model": {"path": options.policy}})
+        config = build_config(preset(name), given, {"model": {"path": model}})
     _refuse_games(config)
     if config.rollout.engine == "vllm":
         raise ConfigError("rollout.engine=vllm: a model plays here with the hf engine; allowed: auto, hf")
@@ -112,9 +114,7 @@ def _refuse_games(config: RunConfig) -> None:
 
 
 def _natural(text: str) -> int:
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"must be an integer ≥ 0, got {text!r}")
-    return int(text)
+    return whole_number(text, 0, MAX_SEED)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ import torch
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.faults.watchdog import waiting
 from rllib_ragen.models.chat_format import ChatFormat
+from rllib_ragen.models.folder import model_folder
+from rllib_ragen.models.load import load_model
 from rllib_ragen.models.load_model import load_model
 from rllib_ragen.models.tiny.run_model import run_model_folder
 from rllib_ragen.play.shown_session import PlayerLeft, show
@@ -49,7 +51,9 @@ def load_sampler(config: RunConfig, adapter: Path | None, *, greedy: bool) -> Sa
     torch.set_num_threads(config.learner.torch_threads or torch.get_num_threads())
     folder = run_model_folder(config)
     model = load_model(folder, getattr(torch, config.model.dtype), adapter)
-    chat = ChatFormat.from_folder(folder)
+    chat = ChatFormat.from_folder(
+        folder, reply_prefix=config.env.reply_prefix, template_kwargs=config.model.template_kwargs
+    )
     sampling = Sampling(
         max_tokens=rollout.max_reply_tokens,
         stop_token_ids=chat.stop_token_ids,

@@ -7,7 +7,7 @@ import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 
-from rllib_ragen.config.command_line import Parser, run_command
+from rllib_ragen.config.command_line import Parser, path_option, positive, run_command
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.faults.ending import leave
 
@@ -31,10 +31,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=26, width=140),
         allow_abbrev=False,
     )
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folder; may still be training")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="page to write [RUN/report.html of the first run]")
+    parser.add_argument("runs", nargs="+", type=path_option, metavar="RUN", help="run folder; may still be training")
     parser.add_argument(
-        "--max-trajectories", type=int, default=600, metavar="N", help="trajectories of each run in the page [600]"
+        "--out", type=path_option, metavar="FILE", help="page to write [RUN/report.html of the first run]"
+    )
+    parser.add_argument(
+        "--max-trajectories", type=positive, default=600, metavar="N", help="trajectories of each run in the page [600]"
     )
     return parser.parse_args(arguments)
 

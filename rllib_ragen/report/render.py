@@ -10,11 +10,11 @@ from importlib import resources
 from typing import Any
 
 import numpy as np
-import yaml
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from ragen_envs.tree import Tree
+from rllib_ragen.config.yaml_text import dump_yaml
 from rllib_ragen.diagnostics.information import Regime
 from rllib_ragen.report.data import Group, Run, group_runs
 from rllib_ragen.report.figures import (
@@ -188,7 +188,7 @@ def _note(data: Sequence[Tree]) -> str:
 
 def _config_text(run: Run) -> str:
     tree = {"config": run.config.model_dump(mode="json"), "versions": run.versions}
-    return str(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True))
+    return dump_yaml(tree)
 
 
 def _file(name: str) -> str:

@@ -23,7 +23,6 @@ from ray.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME, WEIGHTS_SEQ_
 from ragen_envs.text import TextEnv
 from rllib_ragen.faults.heartbeat import resident_gib
 from rllib_ragen.faults.private_names.of_rllib import seed_of_runner
-from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.weight_arrays import WeightState, from_array
 from rllib_ragen.models.weight_channel import Rendezvous, TensorSpec
@@ -65,7 +64,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         self._callbacks = [make() for make in force_list(self.config.callbacks_class)]
         self._is_actor = bool(self.worker_index)
         torch.set_num_threads(self.config.threads_of(actor=self._is_actor))
-        self.chat = ChatFormat.from_folder(self.config.model_folder)
+        self.chat = self.config.chat_format()
         self.module: Any = None
         self.engines: dict[str, Engine] = {}
         """Engines by module id; empty until there are modules."""

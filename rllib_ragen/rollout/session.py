@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from rllib_ragen.rollout.conversation import Ask
+from rllib_ragen.rollout.env_pool import Closable
 from rllib_ragen.types import StopReason
 
-EnvT = TypeVar("EnvT")
+EnvT = TypeVar("EnvT", bound=Closable)
 T = TypeVar("T")
 
 

@@ -12,12 +12,12 @@ import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rllib_ragen.config.command_line import make_parser, read_layers, run_command
+from rllib_ragen.config.command_line import make_parser, path_option, read_layers, run_command
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten, merge, parse_config, preset, read_yaml, save_config
+from rllib_ragen.config.printable import command, word
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name, task_word
 from rllib_ragen.faults.ending import leave
@@ -65,7 +65,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "Trains an LLM agent by reinforcement on a text environment. "
         "An environment's own settings (tune_configs/) come before the defaults in brackets.",
     )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML with the same keys, instead of the preset")
+    parser.add_argument(
+        "--config", type=path_option, metavar="FILE", help="YAML with the same keys, instead of the preset"
+    )
     parser.add_argument(
         "--algorithm",
         metavar="WORD",
@@ -74,7 +76,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--self-play", action="store_true", help="one policy at all seats of a game: multi_agent.mode=self_play"
     )
-    parser.add_argument("--resume", type=Path, metavar="DIR", help="run folder to go on from, at its newest checkpoint")
+    parser.add_argument(
+        "--resume", type=path_option, metavar="DIR", help="run folder to go on from, at its newest checkpoint"
+    )
     return parser.parse_args(arguments)
 
 
@@ -243,13 +247,13 @@ def tell_results(job: Job, training: Training, reason: str, display: Display, ta
     display.say(f"checkpoint     {job.folder.newest_checkpoint().path}")
     if best := job.folder.best_checkpoint():
         display.say(f"best           {best.path}  (on validation; evaluate, below, tells how good it is on others)")
-    display.say(f"curves         tensorboard --logdir {path / 'tensorboard'}")
-    display.say(f"report         python -m rllib_ragen.report {path}")
+    display.say(f"curves         tensorboard --logdir {word(path / 'tensorboard')}")
+    display.say(f"report         {command('report', path)}")
     if known_here_alone(job.config):
         return
-    display.say(f"evaluate       python -m rllib_ragen.evaluate {path} --split test")
+    display.say(f"evaluate       {command('evaluate', path, '--split', 'test')}")
     more = "".join(f" {option}" for option in longer(job.config, training.iteration, reason))
-    display.say(f"train longer   python -m rllib_ragen.run --resume {path}{more}")
+    display.say(f"train longer   {command('run', '--resume', path)}{more}")
 
 
 def longer(config: RunConfig, iteration: int, reason: str) -> list[str]:
@@ -271,7 +275,7 @@ def how_to_go_on(folder: RunFolder) -> str:
     """Returns the resume command, or that there is nothing to resume."""
     if not folder.checkpoints():
         return f"There is no checkpoint in {folder.path} yet: start again, under another --name."
-    return f"To go on: python -m rllib_ragen.run --resume {folder.path}"
+    return f"To go on: {command('run', '--resume', folder.path)}"
 
 
 if __name__ == "__main__":

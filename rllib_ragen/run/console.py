@@ -101,7 +101,8 @@ class LiveDisplay(Display):
         self._live = Live(console=self._console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
 
     def say(self, text: str) -> None:
-        self._console.print(safe(text), markup=False)
+        # Soft: a line break would tear commands, which are there to be copied.
+        self._console.print(safe(text), markup=False, soft_wrap=True)
 
     def iteration(self, progress: ConsoleState) -> None:
         if not self._live.is_started:

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragen_envs.baselines import Baselines, baselines_for
-from ragen_envs.worlds import ENVIRONMENTS
 from rllib_ragen.config.schema import RunConfig
-from rllib_ragen.config.task_names import game_name
+from rllib_ragen.config.task_names import game_name, is_shipped
 from rllib_ragen.rollout.statistics import clustered_error
 from rllib_ragen.run.console import percent
 from rllib_ragen.run.game_baselines import GameScale, game_scale
@@ -99,7 +98,7 @@ class Evaluation:
 
 def find_baselines(config: RunConfig) -> Scale | None:
     """Returns floor, blind and ceiling of the run's task; None for one that does not tell them, as users' own."""
-    if ENVIRONMENTS.is_users(config.env.name):
+    if not is_shipped(config.env.name):
         return None
     game = game_name(config.env.name)
     if game is not None:

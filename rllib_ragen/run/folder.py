@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import parse_config, read_yaml, save_config
+from rllib_ragen.config.paths import enter_path
+from rllib_ragen.config.printable import word
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.starpo.checkpoint.files import link_folder, write_whole
 from rllib_ragen.starpo.checkpoint.saved_policy import SavedPolicy, saved_policy
@@ -38,7 +40,7 @@ class RunFolder:
     """`results/<run>/` and what lies in it."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path = enter_path(path)
 
     @classmethod
     def create(cls, config: RunConfig, name: str) -> RunFolder:
@@ -47,12 +49,12 @@ class RunFolder:
         Raises:
             ConfigError: there is one of that name already.
         """
-        path = config.results_dir / name
+        path = enter_path(config.results_dir) / name
         try:
             path.mkdir(parents=True)
         except FileExistsError:
             resumable = is_run_folder(path) and cls(path).checkpoints()
-            way_out = f"--resume {path}" if resumable else "delete it: it holds no checkpoint"
+            way_out = f"--resume {word(path)}" if resumable else "delete it: it holds no checkpoint"
             raise ConfigError(f"name: {path} exists already; give another --name, or {way_out}") from None
         save_config(config, path / CONFIG_FILE)
         (path / VERSIONS_FILE).write_text(json.dumps(installed_versions(), indent=2) + "\n")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.diagnostics.alarms import Alarms
-from rllib_ragen.faults.exit_codes import ExitCode, exit_code_of, sentence_of
+from rllib_ragen.faults.exit_codes import ExitCode, NothingPlayed, exit_code_of, sentence_of
 from rllib_ragen.faults.interrupt import Interrupt
 from rllib_ragen.faults.watchdog import waiting
 from rllib_ragen.run.console import ConsoleState, Display, percent
@@ -59,10 +59,8 @@ def run_training(around: Surroundings, start: SavedState | None = None) -> tuple
     Returns:
         (the training as it ended, why it ended).
     """
-    from rllib_ragen.starpo.config import StarPOConfig
-
     config, folder, display = around.config, around.folder, around.display
-    algo = StarPOConfig.from_run_config(config).build_algo()
+    algo = build(config)
     first = start.iteration if start else 0
     # A run that was killed before its first checkpoint has logs of what will be done again.
     log = RunLog(folder.path, first)
@@ -94,6 +92,23 @@ def run_training(around: Surroundings, start: SavedState | None = None) -> tuple
     finally:
         log.close()
         algo.stop()
+
+
+def build(config: RunConfig) -> StarPO:
+    """Returns the algorithm of a config, with its runners and learners. Ray has been started.
+
+    Raises:
+        ConfigError: something in it cannot be had; one sentence.
+    """
+    from rllib_ragen.starpo.config import StarPOConfig
+
+    try:
+        algo: StarPO = StarPOConfig.from_run_config(config).build_algo()
+    except ValueError as error:
+        # An actor's error comes wrapped, with its whole traceback for a text.
+        cause = getattr(error, "cause", None) or error
+        raise ConfigError(sentence_of(cause, ExitCode.BAD_INPUT)) from error
+    return algo
 
 
 def load(algo: StarPO, saved: SavedState) -> None:
@@ -132,6 +147,8 @@ class Training:
         self._saved_at = first if around.folder.checkpoints() else -1
         self._alarms = Alarms(self.config.alarms, rows)
         self._alarm = ""
+        self._played = False
+        """Whether any trajectory of an iteration done here has not failed."""
 
     def evaluate(self, split: str, num_instances: int) -> None:
         """Evaluates sampled and greedy on `split`, unless that was done at this iteration, or a stop is wanted."""
@@ -168,7 +185,11 @@ class Training:
             self.evaluate("val", self.config.eval.num_instances)
 
     def train(self) -> str:
-        """Iterates until something says stop; why, in words. The last state is saved."""
+        """Iterates until something says stop; why, in words. The last state is saved.
+
+        Raises:
+            NothingPlayed: every trajectory failed, so there is nothing to test or to export.
+        """
         before_s, started = self._spent_s, time.monotonic()
         done_here = 0
         reason = self._reason_to_stop(before_s)
@@ -178,6 +199,7 @@ class Training:
             done_here += 1
             self._spent_s = before_s + time.monotonic() - started
             self._num_tokens = metrics["num_reply_tokens_lifetime"]
+            self._played = self._played or metrics.get("success") is not None
             row = self._log.train(
                 self.iteration, self._spent_s, metrics, self._algo.last_trajectories(), self._algo.last_advantages()
             )
@@ -192,6 +214,9 @@ class Training:
             if reason or (interval and self.iteration % interval == 0):
                 self.save()
         self.save()
+        if done_here and not self._played and not self._interrupt.requested and self.stop_code is ExitCode.DONE:
+            error = next((one.error for one in self._algo.last_trajectories() if one.error), "no reason is known")
+            raise NothingPlayed(f"every trajectory of all {done_here} iterations failed: {error}")
         return reason
 
     def save_what_stands(self, error: BaseException) -> None:

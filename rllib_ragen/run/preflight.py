@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from pathlib import Path
 
 from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.paths import enter_path
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name
 from rllib_ragen.models.folder import check_model_folder
+from rllib_ragen.models.folder_files import read_object
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
+from rllib_ragen.run.start_ray import check_ray_address, set_thread_waits
 from rllib_ragen.run.users_modules import SET_IN_RAY_JOBS
 from rllib_ragen.starpo.checks.lora import check_lora
 
@@ -19,7 +21,9 @@ _TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
 
 
 def preflight(config: RunConfig, *, writes: bool = True) -> EngineChoice:
-    """Checks model folder, engine and, where the command `writes` to it, the results folder.
+    """Checks model folder, engine, RAY_ADDRESS and, where the command `writes` to it, the results folder.
+
+    What is cheap goes first; transformers and torch are loaded only for the last of it.
 
     Returns:
         The engine that will sample.
@@ -34,16 +38,35 @@ def preflight(config: RunConfig, *, writes: bool = True) -> EngineChoice:
         check_lora(config.learner, folder)
         if writes:
             check_writable(config.results_dir)
-        return choose_engine(
+        engine = choose_engine(
             config.rollout.engine,
             num_env_runners=config.rollout.num_env_runners,
             model_path=folder,
             on_gpu=config.rollout.num_gpus_per_env_runner > 0,
         )
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"model.path: a JSON file in {config.model.path} cannot be read: {error}") from None
     except ValueError as error:
         raise ConfigError(str(error)) from None
+    check_ray_address()
+    check_with_transformers(config, folder)
+    return engine
+
+
+def check_with_transformers(config: RunConfig, folder: Path) -> None:
+    """Does the part of `preflight` that reads the model in `folder` as its loaders do.
+
+    Raises:
+        ConfigError: one sentence naming the key.
+    """
+    set_thread_waits()
+    from rllib_ragen.starpo.checks.model import check_model_and_chat
+
+    check_model_and_chat(
+        folder,
+        config.model,
+        max_context_tokens=config.rollout.max_context_tokens,
+        reply_prefix=config.env.reply_prefix,
+        think=config.env.think,
+    )
 
 
 def check_chat_template(folder: Path) -> None:
@@ -55,7 +78,7 @@ def check_chat_template(folder: Path) -> None:
     tokenizer = folder / "tokenizer_config.json"
     if any((folder / name).is_file() for name in _TEMPLATE_FILES):
         return
-    if not (tokenizer.is_file() and json.loads(tokenizer.read_text(encoding="utf-8")).get("chat_template")):
+    if not (tokenizer.is_file() and read_object(tokenizer).get("chat_template")):
         raise ConfigError(f"model.path: the tokenizer in {folder} has no chat template ({_TEMPLATE_FILES[0]})")
 
 
@@ -65,7 +88,8 @@ def check_writable(folder: Path) -> None:
     Raises:
         ConfigError: that is not possible, or what is written would go with the working directory of a Ray job.
     """
-    if SET_IN_RAY_JOBS in os.environ and not folder.is_absolute():
+    folder = enter_path(folder)
+    if SET_IN_RAY_JOBS in os.environ and folder.is_relative_to(Path.cwd()):
         raise ConfigError(
             f"results_dir: {str(folder)!r} would be deleted with the working directory of this Ray job;"
             " give --results-dir an absolute path that all nodes share"

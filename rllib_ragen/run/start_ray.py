@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import math
 import os
+import socket
 import sys
+from urllib.parse import urlsplit
 
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.schema import RunConfig
@@ -16,6 +18,12 @@ from rllib_ragen.run.users_modules import users_modules
 _TRIES = 3
 """Starts of a local Ray: a machine that is busy three times 30 s long is too busy."""
 _TOO_SLOW = "timed out during startup"
+_NO_PLACES = ("auto", "local")
+"""Values of RAY_ADDRESS that name no host."""
+_CLIENT_PORT = 10001
+"""Ray's own default of `ray://HOST`."""
+_ANSWER_S = 10.0
+"""Longest wait for a connection: many times what a far-away network needs."""
 
 
 def start_ray(config: RunConfig) -> None:
@@ -28,9 +36,7 @@ def start_ray(config: RunConfig) -> None:
         ConfigError: the cluster has fewer CPUs or GPUs than the run's actors ask for, so they would wait for ever.
         WorkersLost: no local Ray can be started.
     """
-    # Read when torch is loaded. Threads that wait by spinning are some 30 % faster on an idle machine, but a single
-    # other busy process makes them several times slower: each step waits for a thread that has no core.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    set_thread_waits()
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if not os.environ.get("RAY_ADDRESS"):
@@ -44,7 +50,11 @@ def start_ray(config: RunConfig) -> None:
     if ray.is_initialized():
         pass  # A notebook's own: it has what its owner gave it, or is told below what it lacks.
     elif os.environ.get("RAY_ADDRESS"):
-        ray.init(logging_level=logging.ERROR, runtime_env={"py_modules": users_modules(config)})
+        try:
+            ray.init(logging_level=logging.ERROR, runtime_env={"py_modules": users_modules(config)})
+        except ConnectionError as error:
+            # `auto` without a cluster, or a server that is not Ray.
+            raise ConfigError(f"RAY_ADDRESS={os.environ['RAY_ADDRESS']}: {' '.join(str(error).split())}") from None
     else:
         start_local(max(os.cpu_count() or 1, cpus_wanted(config)))
     quieten()
@@ -55,6 +65,41 @@ def start_ray(config: RunConfig) -> None:
                 f"rollout.num_env_runners and learner.num_learners ask for {wanted:g} {kind}s in all,"
                 f" but Ray has {have.get(kind, 0.0):g}"
             )
+
+
+def set_thread_waits() -> None:
+    """Says how torch's threads wait for work; read once, when torch is loaded.
+
+    Threads that wait by spinning are some 30 % faster on an idle machine, but a single other busy process makes them
+    several times slower: each step waits for a thread that has no core.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+def check_ray_address() -> None:
+    """Checks that somebody answers at RAY_ADDRESS; Ray itself would try for minutes, and say nothing meanwhile.
+
+    Raises:
+        ConfigError: nobody does.
+    """
+    address = os.environ.get("RAY_ADDRESS", "")
+    if not address or address in _NO_PLACES:
+        return
+    place = urlsplit(address if "://" in address else f"//{address}")
+    try:
+        host, port = place.hostname, place.port or _CLIENT_PORT
+    except ValueError:
+        host, port = None, 0
+    if not host or (place.port is None and place.scheme != "ray"):
+        raise ConfigError(f"RAY_ADDRESS={address} must be HOST:PORT, ray://HOST:PORT, or auto")
+    try:
+        socket.create_connection((host, port), timeout=_ANSWER_S).close()
+    except OSError as error:
+        why = error.strerror or str(error) or type(error).__name__
+        raise ConfigError(
+            f"RAY_ADDRESS={address}: nobody answers there ({why}); start Ray there (ray start --head), or unset"
+            " RAY_ADDRESS for a Ray of the run's own"
+        ) from None
 
 
 def start_local(cpus: int) -> None:

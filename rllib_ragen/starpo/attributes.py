@@ -44,9 +44,13 @@ def flat_attributes(
     return found
 
 
-ATTRIBUTES: Mapping[str, tuple[str, str]] = MappingProxyType(flat_attributes(SECTIONS, _RENAMED))
+ATTRIBUTES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {**flat_attributes(SECTIONS, _RENAMED), "reply_prefix": ("env", "reply_prefix")}
+)
 """Attribute → (section, key) of the RunConfig that means the same."""
 _OTHER_SETTER = {
+    # How the model is made to talk, whatever the environment.
+    "reply_prefix": "llm",
     # RLlib has them itself: env_runners(…) and learners(…).
     **dict.fromkeys(("num_env_runners", "num_gpus_per_env_runner", "sample_timeout_s"), ""),
     **dict.fromkeys(("num_learners", "num_gpus_per_learner"), ""),

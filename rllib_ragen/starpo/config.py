@@ -20,12 +20,14 @@ from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten
 from rllib_ragen.config.messages import sentence
+from rllib_ragen.config.paths import enter_model
 from rllib_ragen.config.policy_plan import PolicyPlan
 from rllib_ragen.config.schema import CreditSection, DiagnosticsSection, LearnerSection, RunConfig
 from rllib_ragen.config.task_names import game_name, is_task_name, name_of_id
 from rllib_ragen.credit.registry import make_estimator
 from rllib_ragen.faults.private_names.of_ray import is_registered_env
 from rllib_ragen.faults.private_names.of_rllib import attribute_of_key, keep_runner_states
+from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.models.folder import check_model_folder, model_folder
 from rllib_ragen.models.lora_settings import LoraSettings, lora_settings
 from rllib_ragen.models.tiny.run_model import ensure_run_model, run_model_folder
@@ -34,6 +36,7 @@ from rllib_ragen.starpo.attributes import ATTRIBUTES, SECTIONS
 from rllib_ragen.starpo.checks.combinations import check_config
 from rllib_ragen.starpo.checks.games import check_groups_are_drawn_one_by_one
 from rllib_ragen.starpo.checks.lora import check_lora
+from rllib_ragen.starpo.checks.model import check_model_and_chat
 from rllib_ragen.starpo.checks.policies import check_policies
 from rllib_ragen.starpo.env_registry import register_task, register_text_envs
 from rllib_ragen.starpo.matchmaking.games import policies_of
@@ -181,6 +184,7 @@ class StarPOConfig(FluentSetters):
         config = cls()
         env = run.env.model_dump()
         name, task = env.pop("name"), env.pop("task")
+        del env["reply_prefix"]
         if is_task_name(name) and (name_of_id(name) or not is_registered_env(name)):
             config.environment(name, env_config={"task": task, "limits": env})
         else:
@@ -199,10 +203,9 @@ class StarPOConfig(FluentSetters):
         Raises:
             ConfigError: a value out of range, or an unknown key of `env_config`.
         """
-        tree: Tree = {section: {} for section in SECTIONS}
+        tree: Tree = {section: {} for section in SECTIONS} | {"env": self._env_tree()}
         for attribute, (section, key) in ATTRIBUTES.items():
             tree[section][key] = getattr(self, attribute)
-        tree["env"] = self._env_tree()
         try:
             return RunConfig.model_validate({**tree, "seed": self.seed})
         except ValidationError as error:
@@ -288,6 +291,16 @@ class StarPOConfig(FluentSetters):
         """Returns torch threads of a process: what was asked for, else 1 in an actor and one per core in the driver."""
         return int(self.torch_threads or (1 if actor else len(os.sched_getaffinity(0))))
 
+    def chat_format(self) -> ChatFormat:
+        """Says how the model is talked to.
+
+        Raises:
+            ValueError: the folder has no usable tokenizer or chat template.
+        """
+        return ChatFormat.from_folder(
+            self.model_folder, reply_prefix=self.reply_prefix, template_kwargs=self.template_kwargs
+        )
+
     def engine_choice(self) -> EngineChoice:
         """Says which engine generates, and why.
 
@@ -299,7 +312,7 @@ class StarPOConfig(FluentSetters):
             num_policies=len(self.policies),
             num_env_runners=self.num_env_runners,
             # The small model of a game may have to be made yet; it is served as the embedded one is.
-            model_path=self.model_folder if self.model_folder.is_dir() else model_folder(self.model_path),
+            model_path=self.model_folder if self.model_folder.is_dir() else model_folder(enter_model(self.model_path)),
             on_gpu=self.num_gpus_per_env_runner > 0,
         )
 
@@ -329,7 +342,15 @@ class StarPOConfig(FluentSetters):
         if self.lr_schedule != "constant" and self.decay_iterations is None:
             raise ConfigError(f"learner.decay_iterations: must be an integer ≥ 1 with lr_schedule={self.lr_schedule}")
         in_game = self.game() is not None
-        check_lora(run.learner, check_model_folder(self.model_path, self.max_context_tokens, in_game=in_game))
+        folder = check_model_folder(run.model.path, self.max_context_tokens, in_game=in_game)
+        check_lora(run.learner, folder)
+        check_model_and_chat(
+            folder,
+            run.model,
+            max_context_tokens=self.max_context_tokens,
+            reply_prefix=self.reply_prefix,
+            think=None if self._text_env_name() is None else run.env.think,
+        )
         self.engine_choice()
         if self.weight_transfer == "broadcast" and len(self.policies) > 1:
             raise ConfigError(

@@ -43,4 +43,4 @@ class InformationProbe:
 
     @cached_property
     def _chat(self) -> ChatFormat:
-        return ChatFormat.from_folder(self._config.model_folder)
+        return self._config.chat_format()

@@ -9,6 +9,8 @@ from typing import Any, Literal, Self
 
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
 
+from rllib_ragen.config.paths import enter_model
+
 
 class FluentSetters(AlgorithmConfig):
     """Settings are plain attributes; `RunConfig` says what they may be, when the config is validated."""
@@ -16,7 +18,8 @@ class FluentSetters(AlgorithmConfig):
     def _set(self, **given: Any) -> Self:
         for name, value in given.items():
             if value is not NotProvided:
-                setattr(self, name, value)
+                # A relative path is from where it is said; actors and trials are elsewhere.
+                setattr(self, name, enter_model(value) if name == "model_path" and isinstance(value, str) else value)
         return self
 
     def llm(
@@ -24,16 +27,22 @@ class FluentSetters(AlgorithmConfig):
         *,
         model: str = NotProvided,
         dtype: Literal['float32', 'bfloat16'] = NotProvided,
+        template_kwargs: dict[str, Any] = NotProvided,
+        reply_prefix: str = NotProvided,
     ) -> Self:
         """Sets the policy.
 
         Args:
             model: `tiny` (embedded) or a folder with a transformers model and its tokenizer ['tiny']
             dtype: type of weights and activations ['float32']
+            template_kwargs: variables of the chat template, as {enable_thinking: False}; plain JSON values [{}]
+            reply_prefix: text that every reply is made to begin with, as <think>; it is not trained ['']
         """
         return self._set(
             model_path=model,
             dtype=dtype,
+            template_kwargs=template_kwargs,
+            reply_prefix=reply_prefix,
         )
 
     def multi_agent(

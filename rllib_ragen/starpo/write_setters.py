@@ -6,10 +6,11 @@ import re
 import textwrap
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from rllib_ragen.config.schema import EnvSection, Section
 from rllib_ragen.starpo.attributes import ATTRIBUTES, SECTIONS, setter_of
 
 FILE = Path(__file__).with_name("setters.py")
@@ -27,6 +28,8 @@ from typing import Any, Literal, Self
 
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
 
+from rllib_ragen.config.paths import enter_model
+
 
 class FluentSetters(AlgorithmConfig):
     """Settings are plain attributes; `RunConfig` says what they may be, when the config is validated."""
@@ -34,7 +37,8 @@ class FluentSetters(AlgorithmConfig):
     def _set(self, **given: Any) -> Self:
         for name, value in given.items():
             if value is not NotProvided:
-                setattr(self, name, value)
+                # A relative path is from where it is said; actors and trials are elsewhere.
+                setattr(self, name, enter_model(value) if name == "model_path" and isinstance(value, str) else value)
         return self
 '''
 
@@ -89,7 +93,8 @@ def _method(setter: _Setter) -> str:
 
 def _field(attribute: str) -> FieldInfo:
     section, key = ATTRIBUTES[attribute]
-    return SECTIONS[section].model_fields[key]
+    sections: dict[str, type[Section]] = {**SECTIONS, "env": EnvSection}
+    return sections[section].model_fields[key]
 
 
 def _argument(attribute: str) -> str:
@@ -102,6 +107,10 @@ def _type(annotation: Any) -> str:
         return " | ".join(map(_type, get_args(annotation)))
     if annotation is NoneType:
         return "None"
+    if get_origin(annotation) is Annotated:
+        return _type(get_args(annotation)[0])
+    if get_origin(annotation) in (tuple, list, dict):
+        return f"{get_origin(annotation).__name__}[{', '.join(map(_type, get_args(annotation)))}]"
     plain = isinstance(annotation, type) and not get_args(annotation)
     return str(annotation.__name__ if plain else annotation).removeprefix("typing.")
 

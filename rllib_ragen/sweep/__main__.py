@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from rllib_ragen.config.command_line import Parser, run_command
+from rllib_ragen.config.command_line import Parser, path_option, positive, run_command
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import read_yaml
+from rllib_ragen.config.paths import enter_path
+from rllib_ragen.config.printable import word
 from rllib_ragen.faults.ending import leave
 from rllib_ragen.run.preflight import check_writable, preflight
-from rllib_ragen.sweep.spec import SweepSpec, read_sweep, save_sweep
+from rllib_ragen.sweep.spec import CHECKED_COMBINATIONS, SweepSpec, read_sweep, save_sweep, told
 from rllib_ragen.sweep.trial import SPEC_FILE, load_spec
 
 
@@ -36,12 +38,14 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         description="Runs many configurations of one sweep file with Ray Tune and Optuna, and compares them.",
         allow_abbrev=False,
     )
-    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="sweep file (tune_configs/sweeps/*.yaml)")
-    parser.add_argument("--resume", type=Path, metavar="DIR", help="sweep folder to go on with")
+    parser.add_argument(
+        "file", nargs="?", type=path_option, metavar="FILE", help="sweep file (tune_configs/sweeps/*.yaml)"
+    )
+    parser.add_argument("--resume", type=path_option, metavar="DIR", help="sweep folder to go on with")
     parser.add_argument("--smoke", action="store_true", help="two small runs: whether it works, not what it finds")
-    parser.add_argument("--trials", type=int, metavar="N", help="configurations, instead of the file's")
+    parser.add_argument("--trials", type=positive, metavar="N", help="configurations, instead of the file's")
     parser.add_argument("--name", metavar="WORD", help="folder's and study's name, instead of the file's")
-    parser.add_argument("--results-dir", type=Path, default=Path("results"), metavar="DIR", help="[results]")
+    parser.add_argument("--results-dir", type=path_option, default=Path("results"), metavar="DIR", help="[results]")
     options = parser.parse_args(arguments)
     if (options.file is None) == (options.resume is None):
         parser.error("give either a sweep file or --resume DIR")
@@ -60,18 +64,39 @@ def plan(options: argparse.Namespace) -> tuple[SweepSpec, Path]:
     for key in ("trials", "name"):
         if getattr(options, key) is not None:
             given[key] = getattr(options, key)
-    spec = read_sweep(given, smoke=options.smoke)
+    spec = read_sweep(given, options.file.parent, smoke=options.smoke)
     if find_spec("matplotlib") is None or find_spec("jinja2") is None:
         raise ConfigError("a sweep's report needs matplotlib and jinja2 (pip install 'rllib_ragen[report]')")
     check_writable(options.results_dir)
-    preflight(spec.first_config(), writes=False)
-    folder = (options.results_dir / spec.name).absolute()
+    check_models(spec)
+    folder = enter_path(options.results_dir) / spec.name
     if folder.exists():
-        way_out = f"--resume {folder}" if (folder / SPEC_FILE).is_file() else "delete it: it holds no sweep"
+        way_out = f"--resume {word(folder)}" if (folder / SPEC_FILE).is_file() else "delete it: it holds no sweep"
         raise ConfigError(f"name: {folder} exists already; give another --name, or {way_out}")
     folder.mkdir(parents=True)
     save_sweep(spec, folder / SPEC_FILE)
     return spec, folder
+
+
+def check_models(spec: SweepSpec) -> None:
+    """Does the preflight of every kind of run in the sweep: once for each model and what is asked of it.
+
+    Raises:
+        ConfigError: with the values of the first that cannot be.
+    """
+    seen: set[str] = set()
+    for values in spec.combinations()[:CHECKED_COMBINATIONS]:
+        config = spec.config(values, spec.seeds[0])
+        asked = config.model_dump_json(include={"env", "model", "rollout", "learner"})
+        if asked in seen:
+            continue
+        seen.add(asked)
+        try:
+            preflight(config, writes=False)
+        except ConfigError as error:
+            raise ConfigError(
+                f"with {told(values)}: {error}" if config != spec.first_config() else str(error)
+            ) from None
 
 
 def plan_resume(options: argparse.Namespace) -> tuple[SweepSpec, Path]:
@@ -80,10 +105,12 @@ def plan_resume(options: argparse.Namespace) -> tuple[SweepSpec, Path]:
     Raises:
         ConfigError: the folder is none of a sweep.
     """
-    folder = options.resume.absolute()
+    folder = options.resume
     if not (folder / SPEC_FILE).is_file():
         raise ConfigError(f"{folder} is no sweep folder: it has no {SPEC_FILE}")
-    return load_spec(folder), folder
+    spec = load_spec(folder)
+    check_models(spec)
+    return spec, folder
 
 
 if __name__ == "__main__":

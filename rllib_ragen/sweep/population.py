@@ -17,6 +17,7 @@ from ray.tune.schedulers import PopulationBasedTraining
 from ray.tune.schedulers.pb2 import PB2
 
 from ragen_envs.tree import Tree
+from rllib_ragen.sweep.place import driven
 from rllib_ragen.sweep.population_member import member_name, member_number
 from rllib_ragen.sweep.spec import SweepSpec
 from rllib_ragen.sweep.study import SweepStudy, result_of
@@ -25,7 +26,7 @@ _KEPT = 20
 """Checkpoints of a member that Tune keeps: with 4, a quick donor's were gone before a slow starter had read them."""
 
 
-def population_space(spec: SweepSpec, study: SweepStudy, folder: Path) -> Tree:
+def population_space(spec: SweepSpec, study: SweepStudy) -> Tree:
     """Returns Tune's parameter space: the members, each with its start."""
     while study.num_asked < spec.num_trials:
         number = study.ask().number
@@ -33,18 +34,17 @@ def population_space(spec: SweepSpec, study: SweepStudy, folder: Path) -> Tree:
     starts = [study.trial(number).params for number in range(spec.num_trials)]
     # Two keys that belong together: grid_search would combine them, so one of them looks the other up.
     return {
-        "sweep": str(folder),
         "number": tune.grid_search(list(range(spec.num_trials))),
         "values": tune.sample_from(lambda config: dict(starts[config["number"]])),
     }
 
 
-def population_options(spec: SweepSpec, folder: Path) -> Tree:
+def population_options(spec: SweepSpec) -> Tree:
     """Says what `tune.RunConfig` is to know more than of other sweeps."""
     return {
         "stop": {"finished": 1},
         "checkpoint_config": tune.CheckpointConfig(num_to_keep=_KEPT),
-        "callbacks": [MemberNotes(spec, folder)],
+        "callbacks": [MemberNotes(spec)],
     }
 
 
@@ -70,8 +70,8 @@ def population_scheduler(spec: SweepSpec, mode: str) -> PopulationBasedTraining:
 class MemberNotes(Callback):
     """Tells the study what became of members: Tune lets no searcher run beside these schedulers."""
 
-    def __init__(self, spec: SweepSpec, folder: Path) -> None:
-        self._spec, self._folder = spec, folder
+    def __init__(self, spec: SweepSpec) -> None:
+        self._spec = spec
 
     def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
         """Notes that a member is done."""
@@ -84,7 +84,7 @@ class MemberNotes(Callback):
     def _tell(self, trial: Any, stopped: str, error: str) -> None:
         number = member_number(trial.local_path)
         # Opened here: Tune pickles this object.
-        study = SweepStudy(self._spec, self._folder / "study.db")
+        study = SweepStudy(self._spec, driven())
         result = result_of(trial.last_result, self._spec, stopped, error)
         study.tell(number, self._spec.seeds[0], result, ended_with=trial.config["values"])
 

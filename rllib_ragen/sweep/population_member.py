@@ -34,14 +34,14 @@ def member_number(trial_folder: str) -> int:
     return int(Path(trial_folder).name.removeprefix(_MEMBER))
 
 
-def play_member(assignment: Tree) -> None:
-    """Plays as the Tune trainable: {sweep, number, values}; `number` is somebody else's after an exchange.
+def play_member(assignment: Tree, sweep: Path) -> None:
+    """Plays as the Tune trainable: {number, values}; `number` is somebody else's after an exchange.
 
     Reports after every validation, with a checkpoint, and at the end; all as `play_trial` does.
     """
     from ray import tune
 
-    sweep, values = Path(assignment["sweep"]), assignment["values"]
+    values = assignment["values"]
     number = member_number(tune.get_context().get_trial_dir())
     seed = load_spec(sweep).seeds[0]
     path = run_folder_of(sweep, number, seed)

@@ -37,7 +37,7 @@ def write_report(spec: SweepSpec, study: SweepStudy, folder: Path) -> None:
     best = study.best()
     if best:
         config = spec.config(values_of(best[0]), spec.seeds[0])
-        save_config(config, folder / "best.yaml")
+        save_config(config, folder / "best.yaml", without=("name", "results_dir"))
     page = resources.files("rllib_ragen.sweep") / "page.html"
     template = jinja2.Environment(autoescape=True).from_string(page.read_text(encoding="utf-8"))
     with warnings.catch_warnings():

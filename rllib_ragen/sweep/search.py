@@ -8,6 +8,7 @@ from pathlib import Path
 from ray.tune.search import Searcher
 
 from ragen_envs.tree import Tree
+from rllib_ragen.sweep.place import driven
 from rllib_ragen.sweep.spec import SweepSpec
 from rllib_ragen.sweep.study import SweepStudy, result_of
 
@@ -19,9 +20,9 @@ class StudySearch(Searcher):
     handed out after the snapshot are unknown to Tune, and are handed out again.
     """
 
-    def __init__(self, spec: SweepSpec, folder: Path) -> None:
+    def __init__(self, spec: SweepSpec) -> None:
         super().__init__(metric=spec.objectives[0], mode="max")
-        self._spec, self._folder = spec, folder
+        self._spec = spec
         self._study: SweepStudy | None = None
         self._queue: list[tuple[int, int]] | None = None
         self._known: set[str] = set()
@@ -31,7 +32,7 @@ class StudySearch(Searcher):
     def study(self) -> SweepStudy:
         """Opened at first use: Tune pickles this object."""
         if self._study is None:
-            self._study = SweepStudy(self._spec, self._folder / "study.db")
+            self._study = SweepStudy(self._spec, driven())
         return self._study
 
     def __getstate__(self) -> Tree:
@@ -54,7 +55,7 @@ class StudySearch(Searcher):
         number, seed = self._queue.pop(0)
         self.study.assign(number, seed, trial_id)
         self._known.add(trial_id)
-        return {"sweep": str(self._folder), "number": number, "seed": seed, "values": self.study.trial(number).params}
+        return {"number": number, "seed": seed, "values": self.study.trial(number).params}
 
     def on_trial_result(self, trial_id: str, result: Tree) -> None:
         """Does nothing: schedulers look at Tune's results themselves."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-import yaml
 from optuna.distributions import CategoricalDistribution
 from pydantic import Field, ValidationError
 
@@ -16,7 +16,17 @@ from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten, merge, preset
 from rllib_ragen.config.messages import sentence
-from rllib_ragen.config.schema import RunConfig, Section
+from rllib_ragen.config.paths import (
+    EMBEDDED_MODEL,
+    PATH_KEYS,
+    enter_model,
+    enter_path,
+    enter_paths,
+    leave_path,
+    leave_paths,
+)
+from rllib_ragen.config.schema import MAX_SEED, MOST, RunConfig, Section, Seed
+from rllib_ragen.config.yaml_text import dump_yaml
 from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.sweep.space import Dimension, known_keys, read_space
 
@@ -29,7 +39,7 @@ SMOKE: Tree = {
     "eval": {"interval": 1, "num_instances": 8, "num_test_instances": 0},
 }
 """Laid over the base config by --smoke: whether it runs, not what it finds."""
-_CHECKED_COMBINATIONS = 256
+CHECKED_COMBINATIONS = 256
 """Combinations that are checked before a sweep starts: a second's work; larger grids are checked at their edges."""
 _EXCHANGEABLE = ("learner.", "credit.", "rollout.")
 _FIXED = (
@@ -50,15 +60,21 @@ class SweepSpec(Section):
     scheduler: Literal["none", "asha", "median", "pbt", "pb2"] = Field(
         "none", description="who stops hopeless runs early, or (pbt, pb2) lets them go on from the best ones' weights"
     )
-    grace_iterations: int = Field(10, ge=1, description="iterations before a scheduler may stop or replace a run")
-    exchange_iterations: int = Field(10, ge=1, description="pbt, pb2: iterations between exchanges of weights")
-    trials: int = Field(20, ge=1, description="configurations; of a grid at most all")
-    seeds: list[int] = Field(default=[0], min_length=1, description="runs of each configuration; one trial of Optuna's")
+    grace_iterations: int = Field(
+        10, ge=1, le=MOST, description="iterations before a scheduler may stop or replace a run"
+    )
+    exchange_iterations: int = Field(10, ge=1, le=MOST, description="pbt, pb2: iterations between exchanges of weights")
+    trials: int = Field(20, ge=1, le=1_000_000, description="configurations; of a grid at most all")
+    seeds: list[Seed] = Field(
+        default=[0], min_length=1, description="runs of each configuration; one trial of Optuna's"
+    )
     objectives: list[Objective] = Field(
         default=["success"], min_length=1, description="validation numbers; reply_tokens is to be small"
     )
-    max_concurrent: int | None = Field(None, ge=1, description="runs at a time; null: as many as resources allow")
-    retries: int = Field(1, ge=0, description="how often a crashed run goes on from its checkpoint")
+    max_concurrent: int | None = Field(
+        None, ge=1, le=1_000_000, description="runs at a time; null: as many as resources allow"
+    )
+    retries: int = Field(1, ge=0, le=1_000, description="how often a crashed run goes on from its checkpoint")
 
     def dimensions(self) -> dict[str, Dimension]:
         """Returns the space. Raises ConfigError if it makes no sense."""
@@ -103,8 +119,13 @@ class SweepSpec(Section):
         return build_config(preset(env), settings, {"seed": seed})
 
 
-def read_sweep(tree: Mapping[str, object], *, smoke: bool = False) -> SweepSpec:
+def read_sweep(tree: Mapping[str, object], folder: Path | None = None, *, smoke: bool = False) -> SweepSpec:
     """Returns the checked sweep.
+
+    Args:
+        tree: what the sweep file says.
+        folder: that it is in, from which relative paths go; None: the process's.
+        smoke: whether it is only to be seen that it works.
 
     Raises:
         ConfigError: one sentence that names the key.
@@ -113,25 +134,58 @@ def read_sweep(tree: Mapping[str, object], *, smoke: bool = False) -> SweepSpec:
         spec = SweepSpec.model_validate(dict(tree))
     except ValidationError as error:
         raise ConfigError(sentence(error, SweepSpec)) from None
+    place = enter_path(folder or ".")
+    spec.base = enter_paths(spec.base, place)
+    spec.space = {name: _with_paths(name, given, partial(_entered, place)) for name, given in spec.space.items()}
     if smoke:
         spec = spec.model_copy(update={"base": merge(spec.base, SMOKE), "trials": min(spec.trials, 2)})
         spec.seeds, spec.grace_iterations, spec.exchange_iterations = spec.seeds[:1], 1, 1
     _check_search(spec)
     if spec.is_population:
         check_population(spec)
-    for values in spec.combinations()[:_CHECKED_COMBINATIONS]:
+    for values in spec.combinations()[:CHECKED_COMBINATIONS]:
         try:
             config = spec.config(values, spec.seeds[0])
         except ConfigError as error:
-            raise ConfigError(f"with {_told(values)}: {error}") from None
+            raise ConfigError(f"with {told(values)}: {error}") from None
         if config.eval.interval == 0:
             raise ConfigError("eval.interval=0: a sweep compares validations; allowed: ≥ 1")
     return spec
 
 
 def save_sweep(spec: SweepSpec, path: Path) -> None:
-    """Writes it as YAML that `read_sweep` reads."""
-    path.write_text(yaml.safe_dump(spec.model_dump(mode="json"), sort_keys=False), encoding="utf-8")
+    """Writes it as YAML that `read_sweep` reads; what moves along with the file's folder is named relative to it."""
+    folder = enter_path(path.parent)
+    tree = spec.model_dump(mode="json")
+    space = {name: _with_paths(name, given, partial(_left, folder)) for name, given in spec.space.items()}
+    tree |= {"base": leave_paths(spec.base, folder, folder), "space": space}
+    path.write_text(dump_yaml(tree), encoding="utf-8")
+
+
+def _with_paths(name: str, given: object, change: Callable[[str, str], str]) -> object:
+    """Returns a dimension of the space with `change(key, path)` in place of each path among its choices."""
+    keys = [key.strip() for key in name.split(",")]
+    if not isinstance(given, Mapping) or not isinstance(given.get("choice"), list) or not set(keys) & set(PATH_KEYS):
+        return given
+
+    def changed(key: str, value: object) -> object:
+        return change(key, value) if key in PATH_KEYS and isinstance(value, str) else value
+
+    def choice(value: object) -> object:
+        if len(keys) == 1:
+            return changed(keys[0], value)
+        fits = isinstance(value, list) and len(value) == len(keys)
+        return [changed(key, one) for key, one in zip(keys, value, strict=True)] if fits else value
+
+    return {**given, "choice": [choice(value) for value in given["choice"]]}
+
+
+def _entered(folder: Path, key: str, path: str) -> str:
+    return enter_model(path, folder) if key == "model.path" else str(enter_path(path, folder))
+
+
+def _left(folder: Path, key: str, path: str) -> str:
+    return path if path == EMBEDDED_MODEL else leave_path(path, folder, folder)
 
 
 def _check_search(spec: SweepSpec) -> None:
@@ -165,6 +219,8 @@ def check_population(spec: SweepSpec) -> None:
         raise ConfigError(f"max_concurrent={spec.max_concurrent} with {who}: members take turns; allowed: null")
     if spec.trials < 2:
         raise ConfigError(f"trials={spec.trials} with {who}: a population has ≥ 2 members")
+    if spec.seeds[0] + spec.trials > MAX_SEED:
+        raise ConfigError(f"seeds: {spec.seeds} with {who}, whose members count up from it; allowed: below {MAX_SEED}")
     for name, dimension in spec.dimensions().items():
         for key in dimension.keys:
             if not key.startswith(_EXCHANGEABLE) or key in _FIXED:
@@ -184,5 +240,6 @@ def check_population(spec: SweepSpec) -> None:
         )
 
 
-def _told(values: Mapping[str, object]) -> str:
+def told(values: Mapping[str, object]) -> str:
+    """Returns `learner.lr=0.001, credit.estimator=grpo`."""
     return ", ".join(f"{name}={value}" for name, value in values.items())

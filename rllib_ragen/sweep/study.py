@@ -23,6 +23,7 @@ from optuna.trial import FrozenTrial, TrialState
 from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.faults.private_names.of_optuna import note
+from rllib_ragen.sweep.place import study_url
 from rllib_ragen.sweep.spec import MINIMISED, SweepSpec
 
 Result = Tree
@@ -36,8 +37,8 @@ _SEED = 0
 class SweepStudy:
     """Asks for configurations and tells what their runs reached."""
 
-    def __init__(self, spec: SweepSpec, path: Path) -> None:
-        """Opens or makes the study in the SQLite file `path`.
+    def __init__(self, spec: SweepSpec, folder: Path) -> None:
+        """Opens or makes the study in the sweep's `folder`.
 
         Raises:
             ConfigError: it was made for another space.
@@ -47,7 +48,7 @@ class SweepStudy:
         self._distributions = {name: dimension.distribution for name, dimension in spec.dimensions().items()}
         self.study = optuna.create_study(
             study_name=spec.name,
-            storage=f"sqlite:///{path}",
+            storage=study_url(folder),
             sampler=_sampler(spec),
             directions=["minimize" if name in MINIMISED else "maximize" for name in spec.objectives],
             load_if_exists=True,
@@ -57,7 +58,7 @@ class SweepStudy:
             self.study.set_metric_names(list(spec.objectives))
         space = {name: repr(distribution) for name, distribution in sorted(self._distributions.items())}
         if self.study.user_attrs.get(_SPACE, space) != space:
-            raise ConfigError(f"name: the study {spec.name!r} in {path} has another space; give another name")
+            raise ConfigError(f"name: the study {spec.name!r} in {folder} has another space; give another name")
         self.study.set_user_attr(_SPACE, space)
         if spec.sampler == "grid" and not self.study.trials:
             for values in spec.combinations():

@@ -30,15 +30,14 @@ def run_folder_of(sweep: Path, number: int, seed: int) -> Path:
     return sweep / "runs" / f"trial_{number:04}_seed{seed}"
 
 
-def play_trial(assignment: Tree) -> None:
-    """Plays as the Tune trainable. `assignment` is StudySearch.suggest's: {sweep, number, seed, values}.
+def play_trial(assignment: Tree, sweep: Path) -> None:
+    """Plays as the Tune trainable. `assignment` is StudySearch.suggest's: {number, seed, values}.
 
     Reports after every validation: the objectives, `iteration`, and at the end `finished` and `stopped`. A run that is
     finished already, of which Tune has lost track, only reports.
     """
     from ray import tune
 
-    sweep = Path(assignment["sweep"])
     path = run_folder_of(sweep, assignment["number"], assignment["seed"])
 
     def report(found: Sequence[Evaluation]) -> None:
@@ -121,7 +120,7 @@ def measures(found: Sequence[Evaluation]) -> dict[str, float]:
 
 def load_spec(sweep: Path) -> SweepSpec:
     """Returns the sweep that was saved in its folder. Raises ConfigError if this version cannot read it."""
-    return read_sweep(read_yaml(sweep / SPEC_FILE))
+    return read_sweep(read_yaml(sweep / SPEC_FILE), sweep)
 
 
 def resources_of(config: RunConfig) -> PlacementGroupFactory:

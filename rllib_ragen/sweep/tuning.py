@@ -14,9 +14,11 @@ from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, MedianStoppingRule
 
 from ragen_envs.tree import Tree
+from rllib_ragen.config.printable import command
 from rllib_ragen.faults.exit_codes import ExitCode
 from rllib_ragen.run.start_ray import start_ray
 from rllib_ragen.sweep.console import SweepLines
+from rllib_ragen.sweep.place import drive, study_url
 from rllib_ragen.sweep.population import population_options, population_scheduler, population_space
 from rllib_ragen.sweep.population_member import member_name, play_member
 from rllib_ragen.sweep.report import write_report
@@ -38,19 +40,20 @@ def tune_sweep(spec: SweepSpec, folder: Path, *, resume: bool) -> int:
         ConfigError: Ray has not what one run asks for, or the study is of another space.
     """
     config = spec.first_config()
-    study = SweepStudy(spec, folder / "study.db")
+    drive(folder)
+    study = SweepStudy(spec, folder)
     start_ray(config)
     # Tune's newer output draws its own boxes, whatever it is told.
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
     logging.getLogger("ray.tune").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", message="Consider boosting PBT performance")
-    print(f"sweep folder  {folder}\nstudy         sqlite:///{folder / 'study.db'}")
+    print(f"sweep folder  {folder}\nstudy         {study_url(folder)}")
     print(f"to try        {spec.num_trials} configurations × {len(spec.seeds)} seeds", flush=True)
     try:
         tuner(spec, folder, resume).fit()
     except SystemExit:
         # Ray makes one of SIGTERM, which `ray job stop` sends.
-        print(f"Stopped. To go on: python -m rllib_ragen.sweep --resume {folder}", flush=True)
+        print(f"Stopped. To go on: {command('sweep', '--resume', folder)}", flush=True)
         raise
     if study.to_play() or study.num_asked < spec.num_trials:
         # Tune takes SIGINT for itself, and returns.
@@ -63,7 +66,7 @@ def tune_sweep(spec: SweepSpec, folder: Path, *, resume: bool) -> int:
         print(f"No configuration succeeded. {where_it_says_why(folder)}")
         return NO_SUCCESS
     print(f"report        {folder / 'report.html'}, trials.csv")
-    print(f"best config   {folder / 'best.yaml'}  (python -m rllib_ragen.run --config {folder / 'best.yaml'})")
+    print(f"best config   {folder / 'best.yaml'}  ({command('run', '--config', folder / 'best.yaml')})")
     return 0
 
 
@@ -76,17 +79,17 @@ def where_it_says_why(folder: Path) -> str:
 def tuner(spec: SweepSpec, folder: Path, resume: bool) -> Any:
     """Returns a new Tuner, or the saved one; a sweep that was killed before Tune saved anything begins again."""
     play = play_member if spec.is_population else play_trial
-    trainable = tune.with_resources(play, resources_of(spec.first_config()))
+    trainable = tune.with_resources(tune.with_parameters(play, sweep=folder), resources_of(spec.first_config()))
     state = folder / _TUNE
     if resume and tune.Tuner.can_restore(str(state)):
         return tune.Tuner.restore(str(state), trainable, resume_unfinished=True, resume_errored=False)
-    search: Tree = {"search_alg": StudySearch(spec, folder), "num_samples": spec.num_trials * len(spec.seeds)}
+    search: Tree = {"search_alg": StudySearch(spec), "num_samples": spec.num_trials * len(spec.seeds)}
     options: Tree = {"callbacks": []}
     space: Tree = {}
     name: Callable[[Trial], str] = _trial_id
     if spec.is_population:
-        space = population_space(spec, SweepStudy(spec, folder / "study.db"), folder)
-        search, options = {}, population_options(spec, folder)
+        space = population_space(spec, SweepStudy(spec, folder))
+        search, options = {}, population_options(spec)
         name = _member
     options["callbacks"].append(SweepLines(spec.objectives))
     return tune.Tuner(

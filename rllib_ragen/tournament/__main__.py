@@ -20,10 +20,11 @@ from ragen_envs.games.limits import GameLimits
 from ragen_envs.games.players import PLAYERS
 from ragen_envs.games.registry import game_names, make_game
 from ragen_envs.tree import Tree
-from rllib_ragen.config.command_line import make_parser, positive, read_layers, run_command
+from rllib_ragen.config.command_line import make_parser, path_option, positive, read_layers, run_command
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import flatten, merge, preset
-from rllib_ragen.config.schema import EMBEDDED_MODEL, RunConfig
+from rllib_ragen.config.load import flatten, merge, parse_config, preset
+from rllib_ragen.config.paths import EMBEDDED_MODEL
+from rllib_ragen.config.schema import ModelSection, RunConfig
 from rllib_ragen.config.task_names import game_name, task_name
 from rllib_ragen.faults.ending import leave
 from rllib_ragen.faults.exit_codes import NothingPlayed
@@ -115,7 +116,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add(
         "--out",
         metavar="FILE",
-        type=Path,
+        type=path_option,
         default=Path("tournament.json"),
         help="where the JSON goes [tournament.json]",
     )
@@ -179,7 +180,16 @@ def _ready(source: ModelSource, config: RunConfig) -> ModelSource:
     if source.name == EMBEDDED_MODEL:
         tiny = config.model_copy(update={"model": config.model.model_copy(update={"path": EMBEDDED_MODEL})})
         source = replace(source, folder=ensure_run_model(tiny))
-    check_model_folder(str(source.folder), config.rollout.max_context_tokens)
+    own = config if source.config is None else parse_config(source.config)
+    source = replace(source, reply_prefix=own.env.reply_prefix, template_kwargs=own.model.template_kwargs)
+    length = config.rollout.max_context_tokens
+    check_model_folder(str(source.folder), length)
+    from rllib_ragen.starpo.checks.model import check_model_and_chat
+
+    section = ModelSection(path=str(source.folder), template_kwargs=source.template_kwargs)
+    check_model_and_chat(
+        source.folder, section, max_context_tokens=length, reply_prefix=source.reply_prefix, think=config.env.think
+    )
     return source
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from rllib_ragen.models.chat_format import ChatFormat
-from rllib_ragen.models.load_model import load_model
+from rllib_ragen.models.load import load_model
 from rllib_ragen.rollout.conversation import Sampler
 from rllib_ragen.rollout.engines.hf import HFEngine
 from rllib_ragen.tournament.matches import MAX_TABLES
@@ -23,7 +23,9 @@ def load_player(source: ModelSource, limits: ReplyLimits) -> Sampler:
     model = load_model(source.folder, torch.float32, source.adapter)
     module: torch.nn.Module = model
     module.to("cuda" if torch.cuda.is_available() else "cpu")
-    chat = ChatFormat.from_folder(source.folder)
+    chat = ChatFormat.from_folder(
+        source.folder, reply_prefix=source.reply_prefix, template_kwargs=source.template_kwargs
+    )
     sampling = Sampling(
         max_tokens=limits.max_reply_tokens,
         stop_token_ids=chat.stop_token_ids,

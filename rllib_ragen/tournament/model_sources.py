@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import read_yaml
-from rllib_ragen.config.schema import EMBEDDED_MODEL
+from rllib_ragen.config.paths import EMBEDDED_MODEL, enter_model
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.run.folder import CHECKPOINTS, CONFIG_FILE, RunFolder, is_run_folder
 from rllib_ragen.starpo.checkpoint.layout import is_checkpoint
@@ -28,6 +28,9 @@ class ModelSource:
     """A peft folder on top of it."""
     config: Tree | None = None
     """Config of the run that it comes from."""
+    reply_prefix: str = ""
+    template_kwargs: Tree = field(default_factory=dict)
+    """As the keys of a run's config of these names."""
 
 
 def find_models(given: Sequence[str]) -> list[ModelSource]:
@@ -36,6 +39,7 @@ def find_models(given: Sequence[str]) -> list[ModelSource]:
     Raises:
         ConfigError: see `find_model`, or the same model twice.
     """
+    given = [enter_model(one) for one in given]
     found = [find_model(one) for one in given]
     for index, one in enumerate(found):
         if any((other.folder, other.adapter) == (one.folder, one.adapter) for other in found[:index]):

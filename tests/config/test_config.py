@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from rllib_ragen.config.command_line import key_table, make_parser, read_layers
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten, merge, nest, parse_assignments, preset, read_yaml, save_config
 from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.config.yaml_text import parse_yaml
 from rllib_ragen.starpo.checks.build_config import build_config
 
 KEYS = flatten(RunConfig().model_dump(mode="json"))
@@ -62,7 +62,7 @@ def test_saved_config_reads_back_the_same(tmp_path: Path) -> None:
     config = build_config(preset("frozen_lake"), parse_assignments(["learner.clip_dual=null", "seed=7"]))
     save_config(config, tmp_path / "config.yaml")
     assert build_config(read_yaml(tmp_path / "config.yaml")) == config
-    assert yaml.safe_load((tmp_path / "config.yaml").read_text())["seed"] == 7
+    assert parse_yaml((tmp_path / "config.yaml").read_text())["seed"] == 7
 
 
 @given(st.dictionaries(st.sampled_from(sorted(KEYS)), st.integers() | st.booleans() | st.text(max_size=5), max_size=6))
@@ -84,15 +84,21 @@ BAD = {
     "misspelt key": ("learner.lrr=1", "learner.lrr: unknown key; did you mean lr\\? allowed: num_learners,"),
     "key without section": ("lr=1", "lr: unknown key; .*allowed: env, model,"),
     "value for a section": ("learner=3", "learner: must be a section with some of the keys num_learners,"),
-    "key of no section": ("learner.lr.x=3", "learner.lr: must be a number > 0, got"),
-    "below its range": ("learner.lr=-1", "learner.lr: must be a number > 0, got -1"),
+    "key of no section": ("learner.lr.x=3", "learner.lr: must be a number > 0 and ≤ 10, got"),
+    "below its range": ("learner.lr=-1", "learner.lr: must be a number > 0 and ≤ 10, got -1"),
     "out of two bounds": ("rollout.top_p=1.5", "rollout.top_p: must be a number > 0 and ≤ 1, got 1.5"),
-    "not finite": ("learner.lr=.inf", "learner.lr: must be a number > 0, got inf"),
-    "not a number": ("rollout.group_size=four", "rollout.group_size: must be an integer ≥ 1, got 'four'"),
-    "truth for a number": ("rollout.group_size=true", "rollout.group_size: must be an integer ≥ 1, got True"),
+    "not finite": ("learner.lr=.inf", "learner.lr: must be a number > 0 and ≤ 10, got inf"),
+    "not a number": ("rollout.group_size=four", "rollout.group_size: must be an integer ≥ 1 and ≤ 1000000, got 'four'"),
+    "truth for a number": (
+        "rollout.group_size=true",
+        "rollout.group_size: must be an integer ≥ 1 and ≤ 1000000, got True",
+    ),
     "no such choice": ("rollout.engine=sglang", "rollout.engine: must be one of auto, hf, vllm, got 'sglang'"),
-    "bound or null": ("learner.clip_dual=0.5", "learner.clip_dual: must be a number > 1, or null, got 0.5"),
-    "wrong length": ("learner.betas=[0.9]", "learner.betas: must be a list of 2 numbers"),
+    "bound or null": (
+        "learner.clip_dual=0.5",
+        "learner.clip_dual: must be a number > 1 and ≤ 1e\\+06, or null, got 0.5",
+    ),
+    "wrong length": ("learner.betas=[0.9]", "learner.betas: must be a list of 2, each a number ≥ 0 and < 1, got"),
     "name with a slash": ("name=a/b", "name: must be a text of letters, digits and . _ -, or null, got 'a/b'"),
     "unknown environment": ("env.name=sokobon", "env.name: unknown environment 'sokobon'.* did you mean 'sokoban'"),
     "unknown task setting": ("env.task.dimm=3", "env.task: .*dimm"),

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rllib_ragen.config.schema import CreditSection
+from rllib_ragen.credit import filters
 from rllib_ragen.credit.filter_rules import TOP_P_EPS, filter_names
 from rllib_ragen.credit.filters import filter_groups
 from rllib_ragen.credit.group_scores import group_scores
@@ -275,3 +276,26 @@ def test_scores_are_the_same_to_the_last_bit_in_any_order(metric: str) -> None:
 
 def test_a_trajectory_without_a_sampled_token_has_no_entropy() -> None:
     assert group_scores([trajectory("a", [(3, 0, 1.0)])], "entropy") == {"a": 0.0}
+
+
+def test_a_filter_that_keeps_what_may_not_be_kept_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kept in ("a", ["a", "e"], ["nobody"]):  # "a" is a word, not a collection of groups; e has no spread
+        monkeypatch.setattr(filters, "find_filter", lambda name, kept=kept: lambda ranking: kept)
+        with pytest.raises(ValueError, match=r"credit\.filter=top_k keeps"):
+            filter_groups(LADDER, CreditSection(filter="top_k"))
+    monkeypatch.setattr(filters, "find_filter", lambda name: lambda ranking: ["b", "a"])
+    assert kept_groups(LADDER, filter="top_k") == ["a", "b"]
+
+
+def test_metrics_count_every_group_once_whatever_its_size() -> None:
+    """Means 1/2 and 1/4, maxima 1 and 1."""
+    batch = [*group_of("a", [0.0, 1.0]), *group_of("b", [0.0, 0.0, 0.0, 1.0])]
+    metrics = filter_groups(batch, CreditSection()).metrics
+    assert metrics["group_reward_mean"] == pytest.approx((1 / 2 + 1 / 4) / 2)
+    assert metrics["group_reward_max"] == pytest.approx(1.0)
+
+
+def test_metrics_are_the_same_to_the_last_bit_in_any_order() -> None:
+    batch = [t for n, r in enumerate((0.1, 0.2, 0.3, 0.7, -1.1)) for t in group_of(str(n), [r, r / 3, 0.01])]
+    found = [filter_groups(Random(seed).sample(batch, len(batch)), CreditSection()).metrics for seed in range(20)]
+    assert all(metrics == found[0] for metrics in found)

@@ -144,5 +144,7 @@ def test_the_examples_run_and_what_they_register_reaches_the_actors(example: str
     (folder,) = tmp_path.iterdir()
     assert load_run(folder).stop_reason == "all 1 iterations are done"
     assert "registered by this program, not known to --resume" in done.stdout
+    # Nobody knows the name any more; a report does without.
+    assert start(tmp_path, "-m", "rllib_ragen.report", str(folder)).returncode == 0
     refused = start(tmp_path, "-m", "rllib_ragen.run", "--resume", str(folder), "--iterations", "2")
     assert refused.returncode == 2 and "or an import path package.module:Name" in refused.stderr

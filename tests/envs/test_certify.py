@@ -12,6 +12,8 @@ import pytest
 
 from ragen_envs import TextEnv, env_names, make_text_env
 from ragen_envs.certify import CLAUSES, CertificationError, check_text_env, main
+from ragen_envs.countdown.env import CountdownEnv
+from ragen_envs.countdown.puzzle import solve_puzzle
 from ragen_envs.frozen_lake.env import FrozenLakeTask
 from ragen_envs.presets import all_presets
 from ragen_envs.sokoban.env import SokobanEnv
@@ -117,6 +119,22 @@ class ClosesOnce(SokobanEnv):
         self._closed = True
 
 
+class PaysForNothing(SokobanEnv):
+    """A move against a wall is paid."""
+
+    def step(self, action: int) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        before = self.room
+        text, reward, *rest = super().step(action)
+        return text, 0.1 if self.room == before else reward, *rest  # type: ignore[return-value]
+
+
+class TellsTheAnswer(CountdownEnv):
+    """The prompt holds a solution."""
+
+    def describe(self) -> str:
+        return f"{super().describe()}\n{solve_puzzle(self.puzzle)}"
+
+
 class PenaltyForgotten(TextEnv):
     """Invalid turns are free."""
 
@@ -180,6 +198,8 @@ BROKEN: list[tuple[Callable[[], TextEnv], str]] = [
     (lambda: PlaysOn(SokobanEnv()), "an episode ends once"),
     (lambda: FourTuple(SokobanEnv()), "steps are Gymnasium's 5-tuples"),
     (lambda: TooManyActions(SokobanEnv()), "caps hold"),
+    (lambda: TextEnv(PaysForNothing()), "an action that changes nothing is not paid"),
+    (lambda: TextEnv(TellsTheAnswer()), "the first prompt does not hold the answer"),
 ]
 
 

@@ -38,7 +38,7 @@ MODULES: dict[str, ModuleType] = {
 COMMANDS = "run|evaluate|gradients|play|sweep|tournament"
 HEAVY = {"ray", "torch", "transformers", "vllm"}
 UNSAFE = re.compile(
-    r"trust_remote_code\s*=\s*True|weights_only\s*=\s*False|pickle\.loads?\(|(?<![\w.])eval\(|(?<![\w.])exec\("
+    r"trust_remote_code\s*=\s*(?!False\b)|weights_only\s*=\s*False|pickle\.loads?\(|(?<![\w.])eval\(|(?<![\w.])exec\("
 )
 
 
@@ -79,6 +79,7 @@ def test_functions_are_short() -> None:
 
 
 def test_nothing_unpickles_evaluates_or_trusts_code() -> None:
+    """What is left out is looked for by test_security's search."""
     found = [
         f"{path.relative_to(TOP)}:{number}"
         for path in SOURCES

@@ -34,6 +34,10 @@ SOURCES = sorted(
     path for folder in ("envs", "rllib_ragen", "benchmarks", "examples", "requirements", "tune_configs")
     for path in (TOP / folder).rglob("*.py")
 )  # fmt: skip
+LOADS = re.compile(
+    r"(^|\.)(from_pretrained|from_config|(Async)?EngineArgs|(Async)?LLM|get_tokenizer|pipeline|load_dataset)$"
+)
+"""Calls that may run code of what they load: without `trust_remote_code` transformers asks on the terminal."""
 UNPICKLES = {"pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
 RUNS_TEXT = {"eval", "exec", "compile", "__import__"}
 ANYWHERE = re.compile(r"0\.0\.0\.0|(?<![\w:.])::(?![\w:])|host=['\"]{2}")
@@ -73,8 +77,8 @@ def dangers(source: str, measures: bool = False) -> list[str]:
         constant = {key: value.value for key, value in given.items() if isinstance(value, ast.Constant)}
         if name in RUNS_TEXT:
             found.append(f"{name}()")
-        if "trust_remote_code" in given and constant.get("trust_remote_code") is not False:
-            found.append("trust_remote_code")
+        if ("trust_remote_code" in given or LOADS.search(name)) and constant.get("trust_remote_code") is not False:
+            found.append("trust_remote_code, where False is not said")
         if name.endswith("torch.load") and constant.get("weights_only") is not True:
             found.append("torch.load without weights_only=True")
         loads = name.endswith("from_pretrained") and not measures
@@ -105,6 +109,14 @@ def test_no_source_does_what_is_dangerous(path: Path) -> None:
         "AutoTokenizer.from_pretrained(f, trust_remote_code=flag, local_files_only=True)",
         "AutoModelForCausalLM.from_pretrained(f, local_files_only=True)",
         "AutoTokenizer.from_pretrained(name)",
+        "AutoTokenizer.from_pretrained(f, local_files_only=True)",
+        "AutoConfig.from_pretrained(f, local_files_only=True, **more)",
+        "AutoProcessor.from_pretrained(f, local_files_only=True)",
+        "AutoModelForCausalLM.from_config(config)",
+        "PeftModel.from_pretrained(model, f, local_files_only=True)",
+        "LLM(model=f)",
+        "vllm.EngineArgs(model=f, trust_remote_code=trust)",
+        "get_tokenizer(f)",
         "torch.load(path)",
         "torch.load(path, weights_only=False)",
         "import pickle",

@@ -215,7 +215,7 @@ def test_a_folders_generation_config_adds_stop_tokens(
 
 def test_a_folders_format_takes_prefix_and_variables(tmp_path: Path) -> None:
     _save(tmp_path, TEMPLATE + "{% if loud %}!{% endif %}")
-    chat = ChatFormat.from_folder(str(tmp_path), reply_prefix="<think>", loud=True)
+    chat = ChatFormat.from_folder(str(tmp_path), reply_prefix="<think>", template_kwargs={"loud": True})
     assert text_of(chat, chat.first_prompt("", "Hi")).endswith("[assistant]!<think>")
     assert chat.reply_text([]) == "<think>"
 

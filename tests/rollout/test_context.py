@@ -30,7 +30,7 @@ def test_a_turn_is_what_the_context_gained_and_what_was_sampled(chat: ChatFormat
     turn = context.reply(sampled)
     assert turn.prompt_ids.tolist() == chat.first_prompt("Rules", "Where?")
     assert turn.reply_ids.tolist() == sampled.token_ids and turn.logprobs.tolist() == sampled.logprobs
-    assert (turn.prompt_ids.dtype, turn.reply_ids.dtype, turn.logprobs.dtype) == (np.int32, np.int32, np.float32)
+    assert turn.prompt_ids.dtype == turn.reply_ids.dtype == np.int32 and turn.logprobs.dtype == np.float32
     assert (turn.prompt, turn.reply, turn.reward) == ("Where?", "<answer>Up</answer>", 0.0)
     assert (turn.policy_version, turn.cached_tokens) == (3, 7)
     assert context.token_ids == [*turn.prompt_ids, *turn.reply_ids]

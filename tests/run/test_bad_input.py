@@ -24,7 +24,7 @@ CASES = {
     "a group of one": (["--estimator", "grpo", "--group-size", "1"], "rollout.group_size=1 with credit.estimator=grpo"),
     "too long a context": (["--set", "rollout.max_context_tokens=4096"], "rollout.max_context_tokens=4096"),
     "no such model": (["--model", "no/such/folder"], "model.path: there is no folder"),
-    "no such config": (["--config", "none.yaml"], "config file none.yaml: No such file"),
+    "no such config": (["--config", "none.yaml"], "none.yaml: No such file"),
     "vllm in the driver": (["--engine", "vllm"], "needs a process of its own"),
     "no run to resume": (["--resume", "none"], "none is no run folder"),
     "unknown algorithm": (["--algorithm", "gigp"], "--algorithm: unknown 'gigp'; did you mean gigpo? allowed: "),
@@ -153,7 +153,7 @@ def test_a_ray_jobs_results_must_not_be_in_its_working_directory(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")
-    with pytest.raises(ConfigError, match="results_dir: 'results' would be deleted"):
+    with pytest.raises(ConfigError, match=r"results_dir: '.*/results' would be deleted"):
         check_writable(Path("results"))
     assert not list(tmp_path.iterdir())
-    check_writable(tmp_path / "results")
+    check_writable(tmp_path.parent / "results")

@@ -134,7 +134,7 @@ def test_unknown_arguments_and_keys_are_refused() -> None:
             r"credit\.overlong_cache=9 is more than a reply may have \(rollout\.max_reply_tokens=8\)",
         ),
         ({"sharding": "fsdp"}, r"learner\.sharding: must be one of ddp, fsdp2"),
-        ({"tis_cap": 0}, r"learner\.tis_cap: must be a number > 0, or null"),
+        ({"tis_cap": 0}, r"learner\.tis_cap: must be a number > 0 and ≤ 1e\+06, or null"),
     ],
 )
 def test_nonsense_in_training_is_refused(model: Path, settings: dict[str, Any], message: str) -> None:

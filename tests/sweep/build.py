@@ -21,7 +21,7 @@ def finished_sweep(folder: Path) -> tuple[SweepSpec, SweepStudy, Path]:
         "seeds": [0, 1],
     }
     spec = read_sweep(tree)
-    study = SweepStudy(spec, folder / "study.db")
+    study = SweepStudy(spec, folder)
     for number in range(6):
         asked = study.ask()
         assert asked.number == number

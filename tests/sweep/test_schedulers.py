@@ -146,11 +146,11 @@ def test_values_stay_inside_their_range() -> None:
 
 def test_members_start_with_the_studys_values(tmp_path: Path) -> None:
     spec = read_sweep(POPULATION)
-    study = SweepStudy(spec, tmp_path / "study.db")
-    members = [config for _, config in generate_variants(population_space(spec, study, tmp_path))]
+    study = SweepStudy(spec, tmp_path)
+    members = [config for _, config in generate_variants(population_space(spec, study))]
     assert [member["number"] for member in members] == [0, 1]
     assert [member["values"] for member in members] == [study.trial(number).params for number in (0, 1)]
-    again = [config for _, config in generate_variants(population_space(spec, study, tmp_path))]
+    again = [config for _, config in generate_variants(population_space(spec, study))]
     assert again == members, "who resumes asks for no further ones"
 
 

@@ -9,6 +9,7 @@ import optuna
 import pytest
 
 from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.sweep.place import drive
 from rllib_ragen.sweep.search import StudySearch
 from rllib_ragen.sweep.spec import SweepSpec, read_sweep
 from rllib_ragen.sweep.study import SweepStudy, result_of
@@ -32,7 +33,7 @@ def row(success: float, **more: Any) -> dict[str, Any]:
 
 def test_seeds_of_a_configuration_are_one_trial_with_mean_and_spread(tmp_path: Path) -> None:
     spec = make_spec()
-    study = SweepStudy(spec, tmp_path / "study.db")
+    study = SweepStudy(spec, tmp_path)
     number = study.ask().number
     study.tell(number, 5, result_of(row(0.4), spec))
     assert not study.finished()
@@ -47,7 +48,7 @@ def test_seeds_of_a_configuration_are_one_trial_with_mean_and_spread(tmp_path: P
 
 def test_a_failed_run_fails_its_configuration_and_says_why(tmp_path: Path) -> None:
     spec = make_spec()
-    study = SweepStudy(spec, tmp_path / "study.db")
+    study = SweepStudy(spec, tmp_path)
     number = study.ask().number
     study.tell(number, 5, result_of(row(0.4), spec))
     study.tell(number, 6, result_of({}, spec, error="crashed"))
@@ -57,7 +58,8 @@ def test_a_failed_run_fails_its_configuration_and_says_why(tmp_path: Path) -> No
 
 
 def test_a_grid_is_tried_once_whole_and_then_over(tmp_path: Path) -> None:
-    search = StudySearch(make_spec(trials=50), tmp_path)
+    drive(tmp_path)
+    search = StudySearch(make_spec(trials=50))
     runs = {f"r{k}": search.suggest(f"r{k}") for k in range(7)}
     assert runs.pop("r6") == StudySearch.FINISHED
     assert [(run["number"], run["seed"]) for run in runs.values() if isinstance(run, dict)] == [
@@ -68,13 +70,14 @@ def test_a_grid_is_tried_once_whole_and_then_over(tmp_path: Path) -> None:
 
 def test_R3_what_was_handed_out_after_tunes_snapshot_is_handed_out_again(tmp_path: Path) -> None:
     spec = make_spec()
-    before = StudySearch(spec, tmp_path)
+    drive(tmp_path)
+    before = StudySearch(spec)
     before.suggest("a")
     before.save(str(tmp_path / "snapshot"))
     before.suggest("b")
     before.on_trial_complete("a", row(0.5))
     # The driver is killed here: Tune remembers `a` only.
-    after = StudySearch(spec, tmp_path)
+    after = StudySearch(spec)
     after.restore(str(tmp_path / "snapshot"))
     after.on_trial_complete("a", row(0.5))
     again = after.suggest("c")
@@ -88,7 +91,8 @@ def test_R3_what_was_handed_out_after_tunes_snapshot_is_handed_out_again(tmp_pat
 
 def test_early_stops_are_in_the_trials_record(tmp_path: Path) -> None:
     spec = make_spec(scheduler="asha")
-    search = StudySearch(spec, tmp_path)
+    drive(tmp_path)
+    search = StudySearch(spec)
     for name in "abcd":
         search.suggest(name)
     search.on_trial_complete("a", row(0.5, finished=False, iteration=20))
@@ -100,15 +104,15 @@ def test_early_stops_are_in_the_trials_record(tmp_path: Path) -> None:
 
 
 def test_a_study_of_another_space_is_refused(tmp_path: Path) -> None:
-    SweepStudy(make_spec(), tmp_path / "study.db")
+    SweepStudy(make_spec(), tmp_path)
     other = make_spec(space={"learner.lr": {"choice": [1.0]}})
     with pytest.raises(ConfigError, match="has another space"):
-        SweepStudy(other, tmp_path / "study.db")
+        SweepStudy(other, tmp_path)
 
 
 def test_the_table_has_the_best_first_and_csv_has_exact_numbers(tmp_path: Path) -> None:
     spec = make_spec(objectives=["reply_tokens"], seeds=[0])
-    study = SweepStudy(spec, tmp_path / "study.db")
+    study = SweepStudy(spec, tmp_path)
     for tokens in (20.123456, 10.5, 30.0):
         study.tell(study.ask().number, 0, result_of({"reply_tokens": tokens}, spec))
     table = SweepTable(study, spec)
@@ -120,7 +124,7 @@ def test_the_table_has_the_best_first_and_csv_has_exact_numbers(tmp_path: Path) 
 
 def test_two_objectives_leave_those_that_none_is_better_than_in_both(tmp_path: Path) -> None:
     spec = make_spec(objectives=["success", "reply_tokens"], seeds=[0])
-    study = SweepStudy(spec, tmp_path / "study.db")
+    study = SweepStudy(spec, tmp_path)
     for success, tokens in ((0.5, 20.0), (0.7, 40.0), (0.4, 30.0)):
         study.tell(study.ask().number, 0, result_of(row(success, reply_tokens=tokens), spec))
     assert {trial.number for trial in study.best()} == {0, 1}, "the third is worse than the first in both"

@@ -9,7 +9,7 @@ import yaml
 from safetensors import safe_open
 from transformers import AutoModelForCausalLM
 
-from rllib_ragen.config.schema import EMBEDDED_MODEL
+from rllib_ragen.config.paths import EMBEDDED_MODEL
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.models.llm_module import LLM
 from rllib_ragen.models.lora import add_adapters, is_adapter

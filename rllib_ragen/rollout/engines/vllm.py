@@ -19,6 +19,7 @@ import torch
 
 from ragen_envs.tree import Tree
 from rllib_ragen.faults.heartbeat import beat
+from rllib_ragen.models.load import empty_model, load_config
 from rllib_ragen.models.weight_channel import Rendezvous, TensorSpec
 from rllib_ragen.rollout.engines.base import BUSY, Engine, EngineDead, EngineFailure
 from rllib_ragen.rollout.engines.vllm_core_watch import watch_core
@@ -89,10 +90,9 @@ class VLLMEngine(Engine):
         _check_processes(separate_process, tensor_parallel_size > 1 and distributed_executor_backend == "uni")
         on_gpu = torch.cuda.is_available()
         prepare_process(on_gpu)
-        from transformers import AutoConfig
         from vllm import EngineArgs, LLMEngine
 
-        config = AutoConfig.from_pretrained(str(model_path), local_files_only=True)
+        config = load_config(model_path)
         self.version, self.max_context = version, max_context
         self._spec = _weight_spec(config)
         self.vocab_size = int(config.get_text_config().vocab_size)
@@ -104,6 +104,7 @@ class VLLMEngine(Engine):
         cache = kv_cache_bytes or (None if on_gpu else _cpu_cache_bytes(config, dtype, max_context, max_rows, sharers))
         args = EngineArgs(
             model=str(model_path),
+            trust_remote_code=False,
             dtype=dtype,
             seed=seed,
             max_model_len=max_context,
@@ -325,10 +326,7 @@ def _sampling_params(sampling: Sampling, room: int) -> SamplingParams:
 
 def _weight_spec(config: object) -> WeightSpec:
     """Returns names and shapes of the model's weights, without making it."""
-    from transformers import AutoModelForCausalLM
-
-    with torch.device("meta"):
-        return WeightSpec.of(AutoModelForCausalLM.from_config(config))
+    return WeightSpec.of(empty_model(config))
 
 
 def _cpu_cache_bytes(config: Any, dtype: str, max_context: int, max_rows: int, sharers: int) -> int:

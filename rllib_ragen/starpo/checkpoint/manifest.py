@@ -9,7 +9,8 @@ from pathlib import Path
 
 from ragen_envs.registry import env_names, gym_id
 from ragen_envs.tree import Tree
-from rllib_ragen.config.load import flatten
+from rllib_ragen.config.load import flatten, merge
+from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.starpo.checkpoint.files import check_files
 from rllib_ragen.starpo.checkpoint.layout import STATE_FILE
 
@@ -67,9 +68,12 @@ def config_differences(saved: Mapping[str, object], now: Mapping[str, object]) -
 
 
 def _comparable(config: Mapping[str, object]) -> Tree:
-    flat = flatten(config)
+    # Keys that are younger than the checkpoint had their defaults.
+    flat = flatten(merge(RunConfig().model_dump(mode="json"), config))
     short = {gym_id(name): name for name in env_names()}
-    return {**flat, "env.name": short.get(flat.get("env.name", ""), flat.get("env.name"))}
+    # Of a folder only the name counts: it may have been moved, and its weights are not what a checkpoint goes on from.
+    model = Path(str(flat.get("model.path"))).name
+    return {**flat, "env.name": short.get(flat.get("env.name", ""), flat.get("env.name")), "model.path": model}
 
 
 def _seal(facts: Mapping[str, object]) -> str:

@@ -6,11 +6,10 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
-
 from rllib_ragen.config.errors import ConfigError, nearest
 from rllib_ragen.config.schema import LearnerSection
 from rllib_ragen.models.lora_settings import is_named
+from rllib_ragen.models.weight_headers import read_header, weight_paths
 
 _IN_A_BLOCK = re.compile(r"(.*\.\d+\..*)\.weight")
 """Weights of the model's numbered blocks: neither the embedding's nor the head's."""
@@ -55,13 +54,9 @@ def linear_layers(folder: Path) -> dict[str, tuple[int, ...]]:
         ConfigError: a file that is no safetensors file, or there is no such matrix.
     """
     found: dict[str, tuple[int, ...]] = {}
-    for path in sorted(folder.glob("*.safetensors")):
-        try:
-            with safe_open(path, framework="numpy") as file:
-                shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-        except SafetensorError as error:
-            raise ConfigError(f"model.path: {path} cannot be read: {error}") from None
-        matches = {_IN_A_BLOCK.fullmatch(name): shape for name, shape in shapes.items() if len(shape) == 2}
+    for path in weight_paths(folder):
+        shapes = {name: weight.shape for name, weight in read_header(path).items() if len(weight.shape) == 2}
+        matches = {_IN_A_BLOCK.fullmatch(name): shape for name, shape in shapes.items()}
         found |= {match[1]: shape for match, shape in matches.items() if match}
     if not found:
         raise ConfigError(f"learner.lora_rank: the model in {folder} has no linear layers for adapters; allowed: null")

@@ -1,0 +1,106 @@
+"""A tokenizer's chat template as the second config that it is: which variables it has, and today's date in it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from jinja2 import Environment, TemplateSyntaxError, meta, nodes
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
+from transformers import PreTrainedTokenizerBase
+
+from rllib_ragen.config.errors import nearest
+
+NOW = "strftime_now"
+"""transformers' function for templates that tell the date; as a variable: the date to tell instead."""
+_OURS = {"messages", "tools", "documents", "raise_exception", *inspect.signature(
+    PreTrainedTokenizerBase.apply_chat_template
+).parameters} - {"kwargs"}  # fmt: skip
+"""What a conversation is rendered with: not to be said by anybody else."""
+
+
+def template_text(tokenizer: PreTrainedTokenizerBase) -> str:
+    """Returns the template that conversations are rendered with.
+
+    Raises:
+        ValueError: there is none, several without a default, or something that is no text.
+    """
+    found: Any = tokenizer.chat_template
+    if not found:
+        raise ValueError(f"the tokenizer {tokenizer.name_or_path!r} has no chat template")
+    if isinstance(found, Mapping):
+        if "default" not in found:
+            names = ", ".join(map(str, found))
+            raise ValueError(
+                f"the tokenizer {tokenizer.name_or_path!r} has several chat templates ({names}), and none is called"
+                " default"
+            )
+        found = found["default"]
+    if not isinstance(found, str):
+        raise ValueError(f"the chat template of the tokenizer {tokenizer.name_or_path!r} is no text")
+    return found
+
+
+def template_variables(template: str) -> set[str]:
+    """Returns names that a template uses and does not set itself.
+
+    Raises:
+        ValueError: it is no Jinja template; one sentence.
+    """
+    try:
+        parsed = Environment(extensions=[loopcontrols, _Generation], autoescape=True).parse(template)
+    except (TemplateSyntaxError, RecursionError) as error:
+        raise ValueError(f"the chat template cannot be read: {' '.join(str(error).split())}") from None
+    return set(meta.find_undeclared_variables(parsed))
+
+
+def check_variables(template: str, given: Mapping[str, Any]) -> None:
+    """Checks that the template has the variables `given`.
+
+    Raises:
+        ValueError: one that it does not use; one sentence with the key.
+    """
+    names = template_variables(template) - _OURS
+    for name in given:
+        if name not in names:
+            raise ValueError(
+                f"model.template_kwargs: the chat template does not use {name!r}; {nearest(name, sorted(names))}"
+            )
+
+
+def rendering_variables(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns `model.template_kwargs` as a template gets them: a pinned date as the function that templates ask for it.
+
+    Raises:
+        ValueError: a name that is not to be set, or a date that is none; one sentence with the key.
+    """
+    if taken := sorted(_OURS & given.keys()):
+        raise ValueError(f"model.template_kwargs: {taken[0]!r} is what conversations are rendered with; not to be set")
+    variables = dict(given)
+    if NOW in variables:
+        variables[NOW] = _clock_at(variables[NOW])
+    return variables
+
+
+def _clock_at(date: object) -> Callable[[str], str]:
+    try:
+        moment = datetime.fromisoformat(str(date))
+    except ValueError:
+        raise ValueError(
+            f"model.template_kwargs: {NOW} must be a date, as 2026-01-31 or 2026-01-31T12:00, got {date!r}"
+        ) from None
+    return moment.strftime
+
+
+class _Generation(Extension):
+    """transformers' `{% generation %}` block, for parsing alone."""
+
+    tags = {"generation"}  # noqa: RUF012 - jinja2's own annotation
+
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        """Returns its contents, which are read as if the block were not there."""
+        next(parser.stream)
+        return list(parser.parse_statements(("name:endgeneration",), drop_needle=True))

@@ -1,0 +1,39 @@
+"""Whether the model that a config names can be trained as the config says; loads its tokenizer, but no weight."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.paths import EMBEDDED_MODEL
+from rllib_ragen.config.schema import ModelSection
+from rllib_ragen.models.chat_format import ChatFormat
+from rllib_ragen.models.check_chat import check_chat
+from rllib_ragen.models.check_model import check_model
+
+
+def check_model_and_chat(
+    folder: Path, model: ModelSection, *, max_context_tokens: int, reply_prefix: str, think: bool | None
+) -> None:
+    """Reads what the loaders of the learner, the engines and the chat format will read, as they read it.
+
+    Args:
+        folder: of the model; `check_model_folder` took it.
+        model: the run's section.
+        max_context_tokens: `rollout.max_context_tokens`.
+        reply_prefix: `env.reply_prefix`.
+        think: `env.think`; None for environments with a grammar of their own.
+
+    Raises:
+        ConfigError: one sentence that names the key.
+    """
+    if model.path != EMBEDDED_MODEL:
+        check_model(folder, max_context_tokens)
+    try:
+        chat = ChatFormat.from_folder(folder, reply_prefix=reply_prefix, template_kwargs=model.template_kwargs)
+        check_chat(chat, think)
+    except ConfigError:
+        raise
+    except ValueError as error:
+        text = str(error)
+        raise ConfigError(text if text.startswith(("model.", "env.")) else f"model.path: {text}") from None
