@@ -1,4 +1,4 @@
-"""What ships starts nowhere below the random floor: every task that has a YAML, with and without thoughts."""
+"""What ships starts nowhere below the random floor: every task that it was taught, with and without thoughts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from ragen_envs import env_names, make_text_env
+from ragen_envs import make_text_env
 from ragen_envs.instances import evaluated_numbers
 from rllib_ragen.config.load import preset
 from rllib_ragen.models.chat_format import ChatFormat
@@ -28,6 +28,8 @@ from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.types import Sampling, Trajectory
 
 _EPISODES = 96
+TAUGHT = ("sokoban", "frozen_lake", "bandit", "countdown")
+"""What the small models were taught; other tasks want a model of their own."""
 
 
 @lru_cache
@@ -54,7 +56,7 @@ def played(env: str, think: bool, temperature: float) -> list[Trajectory]:
 
 @pytest.mark.parametrize("temperature", [1.0, 0.0])
 @pytest.mark.parametrize("think", [True, False])
-@pytest.mark.parametrize("env", env_names())
+@pytest.mark.parametrize("env", TAUGHT)
 def test_it_does_not_start_below_random_play(env: str, think: bool, temperature: float) -> None:
     config = build_config(preset(env), {"env": {"think": think}})
     floor = marks(find_baselines(config))["random"]
@@ -81,7 +83,7 @@ def test_replies_are_of_the_form_that_is_asked_for() -> None:
         assert np.mean([text.startswith("<think>Player") for text in texts]) == pytest.approx(float(think), abs=0.05)
 
 
-@pytest.mark.parametrize("env", env_names())
+@pytest.mark.parametrize("env", TAUGHT)
 def test_its_card_says_what_it_was_taught_and_on_what(env: str) -> None:
     made = json.loads((run_model_folder(build_config(preset(env))) / "made.json").read_text())
     assert made["max_plan"] == MAX_PLAN
