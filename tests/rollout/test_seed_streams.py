@@ -16,9 +16,9 @@ from ragen_envs.games.registry import make_game
 from ragen_envs.seeds import BLOCK, Stream, block_of, generator, seed_of
 from ragen_envs.splits import Split, instance_seed
 from ragen_envs.task import chance_seed
-from rllib_ragen.models.tiny.demonstrations import demonstration_seeds
+from rllib_ragen.models.tiny.demonstrations import Recipe, demonstration_seeds
 from rllib_ragen.models.tiny.game_model import game_seeds
-from rllib_ragen.models.tiny.make import recipes
+from rllib_ragen.models.tiny.make import phases, words_phases
 from rllib_ragen.rollout.specs import evaluation_specs, training_specs
 from rllib_ragen.tournament.matches import round_robin
 
@@ -39,14 +39,19 @@ def _tournament(seed: int, kind: str) -> Callable[[], list[int]]:
     return lambda: sorted({getattr(fixture, kind) for fixture in fixtures})
 
 
+def _demonstrations(recipe: Recipe) -> Callable[[], list[int]]:
+    return lambda: list(demonstration_seeds(recipe))[:_COUNT]
+
+
 _KINDS = ("env_seed", "outcome_seed", "sampling_seed")
 USES: dict[str, Callable[[], list[int]]] = {
     **{f"training {kind} of run {seed}": _training(seed, kind) for seed in _RUN_SEEDS for kind in _KINDS},
     **{f"evaluation {kind} on {split}": _evaluation(split, kind) for split in Split for kind in _KINDS},
     **{f"tournament {kind} of run {seed}": _tournament(seed, kind) for seed in (0, 1) for kind in _KINDS},
     **{
-        f"demonstrations of recipe {recipe.number}": lambda recipe=recipe: list(demonstration_seeds(recipe))[:_COUNT]
-        for recipe in recipes(1.0)
+        f"demonstrations of recipe {recipe.number}": _demonstrations(recipe)
+        for phase in (*phases(1.0), *words_phases(1.0))
+        for recipe in phase.recipes
     },
     "games that a game's model learns from": lambda: [seed for n in range(_COUNT) for seed in game_seeds(n)],
     "turns of an episode": lambda: [
