@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from transformers import LlamaForCausalLM
+from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from ragen_envs import make_text_env
 from ragen_envs.instances import evaluated_numbers
@@ -66,8 +66,11 @@ def evaluate(model: LlamaForCausalLM, folder: Path, config: RunConfig, prefix: s
 
 def load(folder: Path) -> LlamaForCausalLM:
     """The model of a folder, in float32."""
-    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32, trust_remote_code=False)
-    return model.eval()
+    model: LlamaForCausalLM = LlamaForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, use_safetensors=True, local_files_only=True, trust_remote_code=False
+    )
+    model.eval()
+    return model
 
 
 def supervised(folder: Path, config: RunConfig, seconds: float, out: Path) -> dict[str, float]:
@@ -75,12 +78,13 @@ def supervised(folder: Path, config: RunConfig, seconds: float, out: Path) -> di
 
     The demonstrations are new ones all the time: a tenth of the time makes them, as long as there is time for more.
     """
-    chat, model = ChatFormat.from_folder(folder), load(folder)
+    model = load(folder)
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     limits = {key: value for key, value in asdict(config.text_limits()).items() if key != "prompt_style"}
     started, count, tokens = time.process_time(), 0, 0.0
     # A first chunk tells how many demonstrations the time is good for; then one epoch with its own schedule.
     probe = Recipe(config.env.name, _CHUNK, Lesson(0.1), tuple(config.env.task.items()), tuple(limits.items()), 999)
-    samples = make_samples([probe], chat.tokenizer, 1)
+    samples = make_samples([probe], tokenizer, 1)
     begun = time.process_time()
     train(load(folder), samples[:320], Phase("pace", (probe,), 6e-4, 16), 0)
     pace = (time.process_time() - begun) / 320
@@ -88,12 +92,12 @@ def supervised(folder: Path, config: RunConfig, seconds: float, out: Path) -> di
     recipe = Recipe(
         config.env.name, count, Lesson(0.1), tuple(config.env.task.items()), tuple(limits.items()), _RECIPE_NUMBER
     )
-    samples = make_samples([recipe], chat.tokenizer, 1)
+    samples = make_samples([recipe], tokenizer, 1)
     begun = time.process_time()
     made = train(model, samples, Phase("further", (recipe,), 1e-3, 16), 0)
     tokens = made["tokens"]
     model.save_pretrained(out)
-    chat.tokenizer.save_pretrained(out)
+    tokenizer.save_pretrained(out)
     return {
         "demonstrations": len(samples),
         "tokens": tokens,

@@ -49,7 +49,7 @@ _EXPLAINED = {
     "free": "untrained",
     "format forced": "untrained, replies made to begin with `<think>`",
     "plan forced": "untrained, replies made to begin with `<think>Player`: no habit left to give up",
-    "further demonstrations": "no reinforcement: as much compute on the solver's demonstrations of these rooms",
+    "further demonstrations": "no reinforcement: {cpu_seconds:.0f} CPU seconds on the solver's demonstrations of these",
 }
 Record = dict[str, Any]
 
@@ -138,7 +138,9 @@ def table(recorded: Record) -> str:
     for name, told in _EXPLAINED.items():
         found = recorded["explanations"].get(name)
         if found is not None:
-            lines.append(f"| {told} | {_percent(found['T = 1'], count)} | {_percent(found['greedy'], count)} |")
+            lines.append(
+                f"| {told.format(**found)} | {_percent(found['T = 1'], count)} | {_percent(found['greedy'], count)} |"
+            )
     trained = [_trained(recorded, greedy) for greedy in (False, True)]
     lines.append(
         f"| **trained by reinforcement**, mean of {len(recorded['runs'])} seeds (each) | {' | '.join(trained)} |"

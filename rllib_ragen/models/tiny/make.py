@@ -106,11 +106,28 @@ def words_phases(scale: float) -> tuple[Phase, ...]:
         ("countdown", 12_000, (), ()),
         ("countdown", 6_000, (), silent),
     ]
-    taught = tuple(
-        Recipe(env, max(1, int(count * scale)), Lesson(), task, limits, _WORDS_NUMBER + number)
-        for number, (env, count, task, limits) in enumerate(kinds)
-    )
-    return (Phase("words", taught, 2e-3, 16),)
+    more: list[tuple[str, int, Settings, Settings]] = [
+        ("bandit", 5_000, (), ()),
+        ("bandit", 3_000, (), silent),
+        ("bandit", 1_000, contrary, ()),
+        ("countdown", 6_000, (), ()),
+        ("countdown", 2_000, (), silent),
+    ]
+    again: list[tuple[str, int, Settings, Settings]] = [
+        ("bandit", 9_000, (), ()),
+        ("bandit", 4_000, (), silent),
+        ("bandit", 1_000, contrary, ()),
+        ("countdown", 5_000, (), ()),
+        ("countdown", 1_000, (), silent),
+    ]
+    planned, number = [], _WORDS_NUMBER
+    for name, rate, part in (("words", 2e-3, kinds), ("names", 1.5e-3, more), ("again", 1.5e-3, again)):
+        found = []
+        for env, count, task, limits in part:
+            found.append(Recipe(env, max(1, int(count * scale)), Lesson(), task, limits, number))
+            number += 1
+        planned.append(Phase(name, tuple(found), rate, 16))
+    return tuple(planned)
 
 
 def recipes(scale: float) -> tuple[Recipe, ...]:
@@ -221,8 +238,10 @@ def make(out: Path, plan: Sequence[Phase], seed: int, workers: int, init: Path |
         tokenizer = train_tokenizer(texts, VOCAB_SIZE)
         model = build_model(tokenizer, seed)
     else:
-        tokenizer = PreTrainedTokenizerFast.from_pretrained(init, local_files_only=True)
-        model = LlamaForCausalLM.from_pretrained(init, dtype=torch.float32, use_safetensors=True, local_files_only=True)
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(init, local_files_only=True, trust_remote_code=False)
+        model = LlamaForCausalLM.from_pretrained(
+            init, dtype=torch.float32, use_safetensors=True, local_files_only=True, trust_remote_code=False
+        )
         made |= {
             name: value for name, value in json.loads((init / "made.json").read_text()).items() if name not in made
         }

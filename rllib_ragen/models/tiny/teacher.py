@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ragen_envs.bandit.arm_names import PAIRS
 from ragen_envs.bandit.env import BanditEnv
 from ragen_envs.countdown.env import CountdownEnv
 from ragen_envs.reply import format_reply
@@ -46,6 +47,9 @@ _SYLLABLES = (
     ),
 )
 
+_NAMES = sorted(name for pairs in PAIRS.values() for pair in pairs for name in pair)
+"""All arms' names as mere words, to be drawn in any two: which belong together, and which pays, is never shown."""
+_INVENTED_SHARE = 0.25
 _LETTERS = tuple("eeeetttaaaooiinnnssshhrrrdddlllcuumwfgypbvkjxqz")
 """Letters about as often as English has them."""
 
@@ -136,7 +140,12 @@ def _with_invented_arms(task: BanditEnv, messages: list[Message], rng: np.random
     """Returns the same with names that mean nothing: the model learns to read and write names, not which of them
     pays.
     """
-    names = {arm: _invented_name(rng) for arm in task.arms}
+    first, second = rng.permutation(_NAMES)[:2]
+    invented = rng.random() < _INVENTED_SHARE
+    names = {
+        arm: _invented_name(rng) if invented else str(name)
+        for arm, name in zip(task.arms, (first, second), strict=True)
+    }
 
     def renamed(text: str) -> str:
         for arm, name in names.items():
