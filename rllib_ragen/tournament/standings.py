@@ -70,12 +70,12 @@ def seat_results(records: Sequence[Record], game: TextGame) -> list[SeatResult]:
 
 
 def ratings(records: Sequence[Record], game: TextGame, anchor: str) -> dict[str, Rating]:
-    """Returns Elo ratings of all who have met, without games that were cut off; intervals over distinct instances.
+    """Returns Elo ratings of all who have met, without failed and cut-off games; intervals over distinct instances.
 
     Raises ValueError as `elo_ratings` does.
     """
     by_instance: dict[str, dict[tuple[str, str], float]] = {}
-    for record in records:
+    for record in (one for one in records if not one.error):
         first, second = record.fixture.players
         points = by_instance.setdefault(record.instance, {})
         for player, seat, opponent in ((first, game.seats[0], second), (second, game.seats[1], first)):

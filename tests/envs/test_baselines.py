@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -152,5 +153,5 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch:
 
 
 def test_the_clock_stops_but_looks_at_enough() -> None:
-    assert len(list(Clock(100).seeds())) == 100
-    assert len(list(Clock(100, seconds=0.0, at_least=7).seeds())) == 7
+    assert len(list(Clock(100).while_it_lasts(count()))) == 100
+    assert len(list(Clock(100, seconds=0.0, at_least=7).while_it_lasts(count()))) == 7

@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from ragen_envs import TextEnv, TextLimits, env_names, make_text_env
+from ragen_envs import TextEnv, TextLimits, env_names, make_task, make_text_env
 from ragen_envs.certify import JUNK_REPLIES
 from ragen_envs.reply import format_reply
 from tests.envs.rooms import env_at, room_of
@@ -144,9 +144,10 @@ def test_no_episode_goes_on_after_its_end() -> None:
 
 @pytest.mark.parametrize("name", env_names())
 def test_full_prompts_tell_form_caps_and_penalty_and_brief_ones_the_name(name: str) -> None:
-    full = make_text_env(name, limits={"max_turns": 4, "max_actions_per_turn": 3, "max_actions": 7})
+    turns = max(4, make_task(name).fewest_actions())
+    full = make_text_env(name, limits={"max_turns": turns, "max_actions_per_turn": 3, "max_actions": 2 * turns})
     prompt = full.system_prompt
-    for part in ("<think>", "<answer>", "||", "at most 3", "4 turn", "7 action", "0.1"):
+    for part in ("<think>", "<answer>", "||", "at most 3", f"{turns} turn", f"{2 * turns} action", "0.1"):
         assert part in prompt
     without = make_text_env(name, limits={"think": False}).system_prompt
     assert "<think>" not in without

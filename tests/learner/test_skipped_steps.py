@@ -24,7 +24,7 @@ def test_N1_skipped_steps_are_counted_in_a_row_across_updates(model: Path) -> No
     assert (first["skipped_steps"], first["skipped_in_a_row"]) == (2, 2)
     assert update(learner, spoilt(random_rows(1)))["skipped_in_a_row"] == 3
     assert largest_difference(before, weights(learner)) == 0.0
-    assert dict(learner.get_optimizers_for_module("default_policy"))["default_policy_policy"].state == {}, (
+    assert all(optimizer.state == {} for _, optimizer in learner.get_optimizers_for_module("default_policy")), (
         "no moment has seen them"
     )
     good = update(learner, random_rows(1))

@@ -145,7 +145,7 @@ def test_control_characters_cannot_steer_the_terminal() -> None:
     ("arguments", "said"),
     [
         (["--env", "sokobann"], "env.name: unknown environment 'sokobann'"),
-        (["--policy", "NOWHERE"], "model.path: there is no folder 'NOWHERE'"),
+        (["--policy", "NOWHERE"], f"model.path: there is no folder {str(Path('NOWHERE').absolute())!r}"),
         (["--set", "env.max_turn=3"], "env.max_turn: unknown key; did you mean max_turns?"),
         (["--policy", "tiny", "--set", "rollout.engine=vllm"], "rollout."),
     ],

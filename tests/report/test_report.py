@@ -265,13 +265,15 @@ def test_the_command_writes_beside_the_run_or_where_it_is_told(
     ]
 
 
+NOWHERE = Path("NOWHERE").absolute()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["NOWHERE"], "NOWHERE is no run folder: it has no config.yaml"),
+        (["NOWHERE"], f"{NOWHERE} is no run folder: it has no config.yaml"),
         (["RUN", "RUN"], "the same run folder is given twice"),
-        (["RUN", "--max-trajectories", "0"], "--max-trajectories must be an integer ≥ 1, got 0"),
-        (["RUN", "--out", "NOWHERE/r.html"], "--out: cannot write NOWHERE/r.html: No such file or directory"),
+        (["RUN", "--out", "NOWHERE/r.html"], f"--out: cannot write {NOWHERE}/r.html: No such file or directory"),
     ],
 )
 def test_bad_input_is_one_sentence(
@@ -281,6 +283,13 @@ def test_bad_input_is_one_sentence(
     captured = capsys.readouterr()
     assert captured.err == f"rllib_ragen: {said}\n"
     assert captured.out == ""
+
+
+def test_an_option_out_of_range_is_refused_by_name(single: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main([str(single), "--max-trajectories", "0"])
+    assert end.value.code == 2
+    assert "argument --max-trajectories: must be an integer ≥ 1 and ≤ 1000000000" in capsys.readouterr().err
 
 
 def test_a_run_without_a_row_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

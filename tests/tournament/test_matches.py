@@ -180,9 +180,9 @@ def test_games_on_one_opening_are_one_instance() -> None:
 
 
 def test_the_openings_of_a_game_with_splits_are_its_instances() -> None:
-    game, names = make_game("tic_tac_toe", opening_moves=1), ("minimax", "uniform")
+    game, names = make_game("tic_tac_toe", opening_moves=2), ("minimax", "uniform")
     fixtures = round_robin(names, game, 6, seed=0)
-    records = play_all(fixtures, {}, lambda: make_text_game("tic_tac_toe", {"opening_moves": 1}))
+    records = play_all(fixtures, {}, lambda: make_text_game("tic_tac_toe", {"opening_moves": 2}))
     keys = {record.instance for record in records}
     assert all(not key.startswith("seed") for key in keys) and len(keys) < 6
     _, records = played("tic_tac_toe", ("minimax", "uniform"), 6)

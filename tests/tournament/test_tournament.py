@@ -44,7 +44,7 @@ def test_a_model_that_is_called_as_a_script_is_refused(tmp_path: Path, capsys: p
         (["--env", "poker"], "env.name: unknown environment 'poker'; allowed: "),
         (["--env", "sokoban"], "env.name is 'sokoban'; allowed here are games: tic_tac_toe"),
         ([], "env.name is None; allowed here are games: tic_tac_toe"),
-        (["nowhere", "--env", "kuhn_poker"], "'nowhere' is no model; allowed: tiny"),
+        (["nowhere", "--env", "kuhn_poker"], "nowhere' is no model; allowed: tiny"),
         (["--env", "kuhn_poker", "--scripts", "minmax"], "there is no player 'minmax'; allowed: uniform"),
         (
             ["--env", "kuhn_poker", "--scripts", "minimax"],
