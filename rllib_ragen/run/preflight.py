@@ -12,6 +12,7 @@ from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name
 from rllib_ragen.models.folder import check_model_folder
 from rllib_ragen.models.folder_files import read_object
+from rllib_ragen.models.tiny.run_model import check_taught
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
 from rllib_ragen.run.start_ray import check_ray_address, set_thread_waits
 from rllib_ragen.run.users_modules import SET_IN_RAY_JOBS
@@ -32,6 +33,7 @@ def preflight(config: RunConfig, *, writes: bool = True) -> EngineChoice:
         ConfigError: one sentence naming the key.
     """
     try:
+        check_taught(config)
         in_game = game_name(config.env.name) is not None
         folder = check_model_folder(config.model.path, config.rollout.max_context_tokens, in_game=in_game)
         check_chat_template(folder)

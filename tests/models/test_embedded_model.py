@@ -12,18 +12,20 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from ragen_envs import make_text_env
+from ragen_envs import env_names, make_text_env
 from ragen_envs.instances import evaluated_numbers
+from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import preset
 from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.models.tiny.demonstrations import conversations
 from rllib_ragen.models.tiny.make import MAX_PLAN, recipes
-from rllib_ragen.models.tiny.run_model import run_model_folder
+from rllib_ragen.models.tiny.run_model import check_taught, run_model_folder
 from rllib_ragen.rollout.collect import collect
 from rllib_ragen.rollout.engines.hf import HFEngine
 from rllib_ragen.rollout.specs import evaluation_specs
 from rllib_ragen.run.evaluation import find_baselines, marks
+from rllib_ragen.run.preflight import preflight
 from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.types import Sampling, Trajectory
 
@@ -100,3 +102,16 @@ def test_no_sokoban_demonstration_is_longer_than_the_card_says_and_none_is_a_wan
         assert taught
         for message in taught:
             assert 1 <= message.content.split("<answer>")[1].count("||") + 1 <= MAX_PLAN
+
+
+@pytest.mark.parametrize("env", [name for name in env_names() if name not in TAUGHT])
+def test_it_is_refused_by_name_where_it_was_not_taught(env: str) -> None:
+    config = build_config(preset(env))
+    with pytest.raises(ConfigError, match=f"model.path=tiny with env.name={env}: .*give --model .*sokoban"):
+        preflight(config, writes=False)
+
+
+@pytest.mark.parametrize("env", [*TAUGHT, "kuhn_poker"])
+def test_it_is_taken_where_it_was_taught_with_and_without_thoughts(env: str) -> None:
+    for think in (True, False):
+        check_taught(build_config(preset(env), {"env": {"think": think}}))

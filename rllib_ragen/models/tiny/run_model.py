@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 from ragen_envs.registry import gym_id
 from rllib_ragen.config.paths import EMBEDDED_MODEL
 from rllib_ragen.config.schema import RunConfig
-from rllib_ragen.config.task_names import game_name
+from rllib_ragen.config.task_names import game_name, is_shipped, task_name
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.models.tiny.game_model import ensure_game_model, game_model_folder
 
@@ -36,3 +37,27 @@ def ensure_run_model(config: RunConfig, say: Callable[[str], object] = print) ->
     if not folder.is_dir():
         say(f"making a small model of {game} from random legal play, once (a minute or two): {folder}")
     return ensure_game_model(game, config.env.task, config.game_limits())
+
+
+def check_taught(config: RunConfig) -> None:
+    """Refuses the small model where it was taught neither the task nor the form of reply: it would say nothing valid.
+
+    An environment of the user's own is theirs to judge, and a game has a small model of its own.
+
+    Raises:
+        ValueError: one sentence that names the key.
+    """
+    name, form = config.env.name, config.env.think
+    if config.model.path != EMBEDDED_MODEL or game_name(name) is not None or not is_shipped(name):
+        return
+    taught = [
+        (recipe["env"], recipe["think"])
+        for folder in (model_folder(EMBEDDED_MODEL), _WORDS)
+        for recipe in json.loads((folder / "made.json").read_text(encoding="utf-8"))["taught"]
+    ]
+    if (task_name(name), form) not in taught:
+        tasks = ", ".join(dict.fromkeys(env for env, think in taught if think is form))
+        raise ValueError(
+            f"model.path={EMBEDDED_MODEL} with env.name={name}: the embedded model was not taught it; give --model"
+            f" path/to/model, or one of {tasks}"
+        )
