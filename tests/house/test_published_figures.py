@@ -41,17 +41,21 @@ def test_the_readme_says_what_was_recorded() -> None:
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     for number in re.findall(r"\d+\.\d", sentence(RECORDS["sokoban"])):
         assert number in readme
-    forced = RECORDS["sokoban"]["explanations"]["plan forced"]
     for way in ("T = 1", "greedy"):
-        assert f"{100 * forced[way]:.1f}" in readme
+        assert f"{helped(RECORDS['sokoban'], way):.1f}" in readme
+
+
+def helped(recorded: dict[str, Any], way: str) -> float:
+    """Success in % of the untrained model, with whatever beginning of its replies helps it most."""
+    return max(100 * recorded["explanations"][name][way] for name in ("free", "format forced", "plan forced"))
 
 
 def test_reinforcement_taught_more_than_a_habit() -> None:
-    """Ten points above the untrained model whose replies are made to begin as a plan: every seed, both ways."""
+    """Ten points above the untrained model however its replies begin: every one of three seeds, both ways."""
     recorded: dict[str, Any] = RECORDS["sokoban"]
-    assert len(recorded["runs"]) >= 2 and recorded["test_instances"] == 256
+    assert len(recorded["runs"]) >= 3 and recorded["test_instances"] == 256
     for greedy, way in ((False, "T = 1"), (True, "greedy")):
-        assert min(spread(recorded, greedy, -1)) >= 10 + 100 * recorded["explanations"]["plan forced"][way]
+        assert min(spread(recorded, greedy, -1)) >= 10 + helped(recorded, way)
 
 
 @pytest.mark.slow
