@@ -259,7 +259,7 @@ def test_the_code_in_a_model_folder_never_runs_whatever_is_answered(command: str
     }
     done = subprocess.run(
         [sys.executable, "-m", f"rllib_ragen.{command}", *words[command]],
-        cwd=tmp_path, input="y\n" * 20, capture_output=True, text=True, timeout=300, check=False,
+        cwd=tmp_path, input="y\n" * 20, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert not marker.exists()
     assert "[y/N]" not in done.stdout + done.stderr
