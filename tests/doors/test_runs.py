@@ -24,7 +24,13 @@ def start(folder: Path, *words: str, text: str = "", path: str = "") -> subproce
     """Runs Python in `folder`, where only the current folder (and `path`) leads to the user's code."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(TOP), path]))}
     return subprocess.run(
-        [sys.executable, *words], cwd=folder, env=environment, input=text, capture_output=True, text=True, timeout=PATIENCE_S
+        [sys.executable, *words],
+        cwd=folder,
+        env=environment,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
 
 

@@ -24,6 +24,7 @@ from rllib_ragen.run.__main__ import parse, plan
 from rllib_ragen.starpo.config import StarPOConfig
 from rllib_ragen.sweep.__main__ import main as sweep
 from rllib_ragen.tournament.__main__ import main as tournament
+from tests.patience import PATIENCE_S
 
 Break = Callable[[Path], object]
 LFS = f"version https://git-lfs.github.com/spec/v1\noid sha256:{64 * '4'}\nsize 2507192\n"

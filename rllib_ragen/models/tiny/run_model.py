@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from rllib_ragen.config.paths import EMBEDDED_MODEL
-from rllib_ragen.config.schema import RunConfig
 from ragen_envs.registry import gym_id
+from rllib_ragen.config.paths import EMBEDDED_MODEL
 from rllib_ragen.config.schema import EMBEDDED_MODEL, RunConfig
 from rllib_ragen.config.task_names import game_name
 from rllib_ragen.models.folder import model_folder
