@@ -36,12 +36,14 @@ def table(env: str, records: Sequence[Record]) -> str:
     """One row per algorithm: mean ± std over seeds of test success in percent, sampled and greedy, by filter."""
     config: RunConfig = build_config(preset(env))
     start = " / ".join(f"{100 * statistics.mean(r[way][0] for r in records):.1f} %" for way in WAYS)
+    # The scale when the runs were played: the instances may have changed since.
+    scale = records[0].get("scale") or scale_line(find_baselines(config))
     sampled = way(False, config.rollout.temperature)
     head = [f"{how}, {filter_}" for filter_ in FILTERS.values() for how in (sampled, way(True))]
     lines = [
         f"### {env}",
         "",
-        f"{scale_line(find_baselines(config))}. Before training ({sampled} / {way(True)}): {start}.",
+        f"{scale}. Before training ({sampled} / {way(True)}): {start}.",
         "",
         f"| algorithm | {' | '.join(head)} | updates | seeds |",
         f"|---|{'---|' * len(head)}---|---|",

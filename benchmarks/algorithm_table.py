@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.algorithm_page import write_page
+from rllib_ragen.run.evaluation import find_baselines, scale_line
 from rllib_ragen.run.folder import RunFolder
 
 TOP = Path(__file__).parents[1]
@@ -92,6 +93,7 @@ def reached(folder: Path) -> dict[str, Any]:
         for greedy in (False, True)
     }
     return {
+        "scale": scale_line(find_baselines(RunFolder.open(folder).config())),
         "iterations": last["iteration"],
         "sampled_tokens": int(last["num_reply_tokens_lifetime"]),
         "time_s": round(last["time_s"]),

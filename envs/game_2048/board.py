@@ -10,10 +10,12 @@ import numpy as np
 from ragen_envs.symmetry import canonical_grid
 
 SIDE = 4
+"""Rows and columns of the board: the game's own size."""
 Board = tuple[int, ...]
 """[16] tiles by rows; 0 is empty."""
 MOVES = ("Up", "Down", "Left", "Right")
 _FOUR_PROBABILITY = 0.1
+"""Share of new tiles that are 4 and not 2: the game's own rule."""
 
 
 def moved(board: Board, move: str) -> tuple[Board, float]:

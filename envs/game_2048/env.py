@@ -19,7 +19,9 @@ from ragen_envs.task import TextTask, chance_seed, check_pool_size, read_options
 from ragen_envs.tree import Tree
 
 _REWARD_SCALE = 0.1
+"""Reward per point that is scored: keeps an episode's return in the range of the other tasks'."""
 _IDLE_REWARD = -0.1
+"""Reward of a move that changes nothing: as much as a format penalty, by default."""
 _MOVE_BY_NAME = {name.lower(): index for index, name in enumerate(MOVES)}
 _CYCLE = 4
 """Moves of a blind plan, which are repeated to the end."""

@@ -11,6 +11,7 @@ _LATEX_FRACTION = re.compile(r"([+-]?)\\[dt]?frac\{?(\d+)\}?\{?(\d+)\}?", re.ASC
 _BOXED = re.compile(r"\\boxed\{(.*)\}", re.DOTALL)
 _DROPPED = re.compile(r"\\left|\\right|\\[,;! ]|\$|\\text\{\s*\}")
 _MAX_DIGITS = 1_000
+"""Characters of the longest answer that is read as a number: reading more costs time and no task asks for it."""
 
 
 def same_answer(one: str, other: str) -> bool:

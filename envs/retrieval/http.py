@@ -11,6 +11,7 @@ from ragen_envs.tree import Tree
 _TIMEOUT_S = 20.0
 """A search over all of Wikipedia takes a second or two; what takes longer than this is not coming."""
 _MAX_BYTES = 10_000_000
+"""Bytes of an answer that are read: far more than passages of text take, and it fits into memory."""
 
 
 class RetrieverError(RuntimeError):

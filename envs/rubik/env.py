@@ -15,6 +15,7 @@ from ragen_envs.task import TextTask, check_pool_size, read_options
 from ragen_envs.tree import Tree
 
 _SOLVED_REWARD = 1.0
+"""Reward of the turn that solves the cube; no other turn is rewarded."""
 _TURN_NAMES = tuple(TURNS)
 _TURN_BY_NAME = {name.lower(): index for index, name in enumerate(_TURN_NAMES)}
 _FEWEST_TURNS, _MOST_TURNS = 5, 9

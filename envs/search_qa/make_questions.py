@@ -14,9 +14,11 @@ from ragen_envs.extras import import_extra
 from ragen_envs.tree import Tree
 
 _SEED = 18
+"""Seed of the choices: any number does, and the same one makes the same questions."""
 _ASKED, _OTHERS = 4, 2
 """Cities of a country with a question each, and further ones that are only in the corpus."""
 _COMPARISONS = 200
+"""Questions that compare two countries: about a fifth of all."""
 _ASPECTS = {
     "capital": "capital",
     "internet domain": "tld",

@@ -18,10 +18,14 @@ from ragen_envs.tree import Tree
 Placement = tuple[int, int, int]
 """Row, column and digit, each from 1."""
 _RIGHT_REWARD = 1.0
+"""Reward of the solution's digit in an empty cell."""
 _ILLEGAL_REWARD = -0.1
+"""Reward of a digit that the rules forbid: as much as a format penalty, by default."""
 _SOLVED_REWARD = 10.0
+"""Reward of the digit that solves the puzzle: more than all right digits of a 4×4 puzzle by default."""
 _ACTION = re.compile(r"\s*([1-9])\s*,\s*([1-9])\s*=\s*([1-9])\s*", re.ASCII)
 _MAX_CHARS = 30
+"""Characters of the longest action that is read: an action takes five and spaces."""
 _DEFAULT_BLANKS = {4: 6, 9: 30}
 _MOST_BLANKS = {4: 10, 9: 50}
 """Near enough to the most that leave one solution (12 and 64) to be hard, far enough to be found by random digging."""

@@ -14,6 +14,7 @@ _PRICE_STEPS = tuple(10.0 * tens for tens in range(1, 100))
 NO_LIMIT = 1_000_000.0
 """The price limit of what costs too much to have one."""
 _HIT = 85
+"""Similarity in percent above which two texts count as the same: the benchmark's own threshold."""
 # The benchmark's own list (web_agent_site/engine/normalize.py, MIT licence): which colours count as the same.
 _COLOUR_NAMES = """
 alabaster apricot aqua ash asphalt azure banana beige black blue blush bordeaux bronze brown burgundy camel camo

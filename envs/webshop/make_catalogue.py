@@ -13,7 +13,9 @@ import numpy as np
 from ragen_envs.tree import Tree
 
 _SEED = 18
+"""Seed of the choices: any number does, and the same one makes the same products."""
 _PER_KIND = 30
+"""Products of each kind: more than one page of results, so that turning pages matters."""
 _SYLLABLES = "ba bel cor da dro fen gal hol ka kel lo lum mar mi nor ol pra ra ro sel ta tor ul ven wi zan".split()
 _SIZES = ("x-small", "small", "medium", "large", "x-large", "xx-large")
 _COLOURS = ("black", "white", "navy", "red", "olive", "grey", "pink", "brown", "teal", "yellow")

@@ -13,6 +13,7 @@ from ragen_envs.tree import Tree
 T = TypeVar("T")
 _NO_ATTRIBUTE = "DUMMY_ATTR"
 _MAX_ASIN = 10
+"""Characters of an ASIN; the benchmark leaves products with longer ones out."""
 
 
 def read_original(folder: Path, make: Callable[[Tree], T]) -> list[T]:

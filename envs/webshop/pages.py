@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from ragen_envs.webshop.catalogue import Product
 
 PAGE_SIZE = 10
+"""Products on a page of results: the benchmark's own number."""
 RESULTS = 50
 """Products a search finds at most, of which a page shows ten."""
 BACK, NEXT, PREVIOUS, BUY = "back to search", "next >", "< prev", "buy now"

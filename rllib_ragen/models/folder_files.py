@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+MODEL_WEIGHTS = "model.safetensors"
+"""Weights in a transformers folder, where they are in one file."""
 _READ = ("*.json", "*.safetensors", "*.model", "*.txt", "*.jinja")
 """What transformers, vLLM, peft and this project read; everything else in a folder is nobody's business."""
 _MAYBE_EMPTY = ("merges.txt",)

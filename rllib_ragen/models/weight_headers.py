@@ -7,13 +7,12 @@ from typing import NamedTuple
 
 from safetensors import SafetensorError, safe_open
 
-from rllib_ragen.models.folder_files import read_object
+from rllib_ragen.models.folder_files import MODEL_WEIGHTS, read_object
 
-_WHOLE = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
 _TRAINABLE = ("F32", "F16", "BF16", "F64")
 """Types that are trained in float32 without losing what they hold; F64 is rounded as any loader does."""
-_MAY_BE_WHOLE_NUMBERS = ("position_ids", ".bias", "masked_bias")
+_MAY_BEMODEL_WEIGHTS_NUMBERS = ("position_ids", ".bias", "masked_bias")
 """Ends of names of masks and positions that old checkpoints hold; quantisation leaves biases as they are."""
 
 
@@ -30,11 +29,11 @@ def weight_paths(folder: Path) -> list[Path]:
     Raises:
         ValueError: there are none, or a part that the index names is missing; one sentence.
     """
-    if (folder / _WHOLE).is_file():
-        return [folder / _WHOLE]
+    if (folder / MODEL_WEIGHTS).is_file():
+        return [folder / MODEL_WEIGHTS]
     if not (folder / _INDEX).is_file():
         raise ValueError(
-            f"model.path: the folder {str(folder)!r} holds no weights as safetensors ({_WHOLE}, or parts and {_INDEX})"
+            f"model.path: the folder {str(folder)!r} holds no weights as safetensors ({MODEL_WEIGHTS}, or parts and {_INDEX})"
         )
     parts = read_object(folder / _INDEX).get("weight_map")
     if not isinstance(parts, dict) or not parts or not all(isinstance(part, str) for part in parts.values()):
@@ -71,12 +70,12 @@ def check_weights(folder: Path) -> None:
     headers = {path: read_header(path) for path in weight_paths(folder)}
     for path, weights in headers.items():
         for name, weight in weights.items():
-            if weight.dtype not in _TRAINABLE and not name.endswith(_MAY_BE_WHOLE_NUMBERS):
+            if weight.dtype not in _TRAINABLE and not name.endswith(_MAY_BEMODEL_WEIGHTS_NUMBERS):
                 raise ValueError(
                     f"model.path: {name} in {path} is of type {weight.dtype} (quantised?), which cannot be trained;"
                     f" allowed: {', '.join(_TRAINABLE)}"
                 )
-    if (folder / _WHOLE).is_file():
+    if (folder / MODEL_WEIGHTS).is_file():
         return
     for name, part in read_object(folder / _INDEX)["weight_map"].items():
         if name not in headers[folder / part]:

@@ -28,7 +28,7 @@ class Sampler:
     sampling: Sampling
     """Sampling of every reply. Its seed is replaced by one per conversation and turn."""
     max_context_tokens: int
-    """Of prompts and replies of one conversation."""
+    """Limit on the tokens of prompts and replies of one conversation."""
 
 
 class Conversation:

@@ -57,12 +57,12 @@ class GameAnswer:
     """What a game says to replies."""
 
     prompts: dict[str, str]
-    """Of the agents that are to reply next; last words to those that have ended are left out."""
+    """Prompts of the agents that are to reply next; last words to those that have ended are left out."""
     rewards: dict[str, float]
     ended: dict[str, bool]
     """Agents that the environment speaks of as ended or not."""
     cut_off: frozenset[str]
-    """Of these, those that were truncated."""
+    """Ended agents that were truncated."""
     over: bool
     """The game is over for all."""
     over_cut_off: bool

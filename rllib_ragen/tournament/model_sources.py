@@ -30,7 +30,7 @@ class ModelSource:
     """Config of the run that it comes from."""
     reply_prefix: str = ""
     template_kwargs: Tree = field(default_factory=dict)
-    """As the keys of a run's config of these names."""
+    """Arguments of the chat template; like `reply_prefix`, the key of a run's config of this name."""
 
 
 def find_models(given: Sequence[str]) -> list[ModelSource]:

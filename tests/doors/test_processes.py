@@ -19,6 +19,7 @@ from rllib_ragen.credit.filter_rules import GroupRanking
 from rllib_ragen.run.users_modules import SET_IN_RAY_JOBS, users_modules
 from rllib_ragen.types import FloatArray, Trajectory
 from tests.doors.build import ESTIMATOR, TOP, WORLD
+from tests.patience import PATIENCE_S
 
 READS = """
 import sys
@@ -64,7 +65,7 @@ def test_another_process_knows_what_the_config_names(way: str, folder: Path) -> 
     file = folder / "sent"
     file.write_bytes(cloudpickle.dumps(config if way == "config" else config.to_dict()))
     done = subprocess.run(
-        [sys.executable, "-c", READS, str(file)], cwd=TOP, capture_output=True, text=True, timeout=200
+        [sys.executable, "-c", READS, str(file)], cwd=TOP, capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "Own ['kept'] 4 Stone"

@@ -14,6 +14,7 @@ import yaml
 
 from rllib_ragen import load_run
 from tests.doors.build import ESTIMATOR, FILTER, GAME, LOSS, TOP, WORLD, write_package
+from tests.patience import PATIENCE_S
 
 TINY = ["eval.num_instances=2", "eval.num_test_instances=0", "learner.torch_threads=1"]
 SMALL = ["--engine", "hf", "--num-groups", "2", "--group-size", "2", "--iterations", "1"]
@@ -23,7 +24,13 @@ def start(folder: Path, *words: str, text: str = "", path: str = "") -> subproce
     """Runs Python in `folder`, where only the current folder (and `path`) leads to the user's code."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(TOP), path]))}
     return subprocess.run(
-        [sys.executable, *words], cwd=folder, env=environment, input=text, capture_output=True, text=True, timeout=550
+        [sys.executable, *words],
+        cwd=folder,
+        env=environment,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
 
 

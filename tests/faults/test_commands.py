@@ -12,6 +12,7 @@ import pytest
 
 from rllib_ragen.faults.exit_codes import ExitCode
 from tests.faults.build import TOP
+from tests.patience import PATIENCE_S, wait_until
 
 _HUNG_ENGINE = """
 import time
@@ -44,7 +45,7 @@ def test_a_hung_command_is_told_and_ended(command: str, tmp_path: Path) -> None:
     words, what = COMMANDS[command]
     out = ("--out", str(tmp_path / "found.json")) if "tournament" in command else ()
     process = start(command, _HUNG_ENGINE, *words, *out, "--set", *_TIMES)
-    output, _ = process.communicate(timeout=300)
+    output, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == ExitCode.HUNG, output
     assert re.search(rf"waiting \d+ s for: {what}", output), output
     assert output.count("Stopped: nothing has moved for") == 1
@@ -61,9 +62,10 @@ def test_a_person_may_take_longer_than_anything_may_hang() -> None:
         shown.append(line)
         if line.startswith("Answer with"):
             break
-    time.sleep(8)
+    asked = time.monotonic()
+    wait_until(lambda: time.monotonic() > asked + 8, "more has passed than anything may hang")
     process.stdin.write("Up\n")
-    output, _ = process.communicate(timeout=300)
+    output, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, output
     assert "[assistant]" in output and "waiting" not in output and "Stopped" not in output
     assert output.splitlines()[-1].startswith("stopped before the end")

@@ -17,12 +17,12 @@ HOMES = {
     "starpo/checkpoint/layout.py": {
         "state.json",
         "ahead.jsonl",
-        "model.safetensors",
         "adapter_model.safetensors",
         "value_head.safetensors",
         "optimizer.safetensors",
         "adapter",
     },
+    "models/folder_files.py": {"model.safetensors"},
     "run/folder.py": {"config.yaml", "versions.json", "checkpoints", "model_adapter"},
     "types.py": {DEFAULT_MODULE},
 }

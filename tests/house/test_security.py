@@ -41,6 +41,8 @@ LOADS = re.compile(
 UNPICKLES = {"pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
 RUNS_TEXT = {"eval", "exec", "compile", "__import__"}
 ANYWHERE = re.compile(r"0\.0\.0\.0|(?<![\w:.])::(?![\w:])|host=['\"]{2}")
+MUTATES = {"benchmarks/mutations/graft.py": ["exec()"], "benchmarks/mutations/operators.py": ["compile()"]}
+"""Files that run changed source of this repository, to see whether its tests notice; nothing else is their input."""
 HOSTILE = {
     "ansi": "\x1b[2J\x1b]0;owned\x07\x9b31m\x1b[8m",
     "html": "</script><script>alert(1)</script><img src=x onerror=alert(2)>",
@@ -99,7 +101,9 @@ def dangers(source: str, measures: bool = False) -> list[str]:
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(TOP)))
 def test_no_source_does_what_is_dangerous(path: Path) -> None:
-    assert dangers(path.read_text(encoding="utf-8"), measures=path.is_relative_to(TOP / "benchmarks")) == []
+    assert dangers(path.read_text(encoding="utf-8"), measures=path.is_relative_to(TOP / "benchmarks")) == MUTATES.get(
+        path.relative_to(TOP).as_posix(), []
+    )
 
 
 @pytest.mark.parametrize(
@@ -158,7 +162,7 @@ def test_users_code_is_imported_by_the_one_resolver() -> None:
         if name.endswith(("import_module", "resolve_name"))
     }
     constant = {"__init__.py", "config/commands.py", "starpo/config.py"}
-    known = {f"rllib_ragen/{name}" for name in constant} | {"envs/games/extras.py"}
+    known = {f"rllib_ragen/{name}" for name in constant} | {"envs/extras.py"}
     assert importing - known == {"envs/open_names.py"}
 
 

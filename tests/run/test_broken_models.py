@@ -24,6 +24,7 @@ from rllib_ragen.run.__main__ import parse, plan
 from rllib_ragen.starpo.config import StarPOConfig
 from rllib_ragen.sweep.__main__ import main as sweep
 from rllib_ragen.tournament.__main__ import main as tournament
+from tests.patience import PATIENCE_S
 
 Break = Callable[[Path], object]
 LFS = f"version https://git-lfs.github.com/spec/v1\noid sha256:{64 * '4'}\nsize 2507192\n"
@@ -259,7 +260,7 @@ def test_the_code_in_a_model_folder_never_runs_whatever_is_answered(command: str
     }
     done = subprocess.run(
         [sys.executable, "-m", f"rllib_ragen.{command}", *words[command]],
-        cwd=tmp_path, input="y\n" * 20, capture_output=True, text=True, timeout=300, check=False,
+        cwd=tmp_path, input="y\n" * 20, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert not marker.exists()
     assert "[y/N]" not in done.stdout + done.stderr

@@ -256,7 +256,7 @@ def test_a_cluster_without_a_job_is_sent_the_code_that_paths_name(head: Head, tm
     loss = ["--set", "eval.interval=0", "eval.num_test_instances=0", f"learner.loss={LOSS}", "learner.num_learners=1"]
     done = subprocess.run(
         [sys.executable, *words, "--results-dir", str(tmp_path / "results"), "--name", "sent", *loss],
-        env=environment, cwd=tmp_path / "here", capture_output=True, text=True, timeout=240,
+        env=environment, cwd=tmp_path / "here", capture_output=True, text=True, timeout=PATIENCE_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert trained(tmp_path / "results" / "sent") == [1]

@@ -50,14 +50,17 @@ class Phase:
 MAX_PLAN = 5
 """Moves of the longest Sokoban plan that is demonstrated."""
 _WORDS_NUMBER = 100
-"""Of the first recipe of Bandit's and Countdown's model: far from those of the embedded one."""
+"""Number of the first recipe of Bandit's and Countdown's model: far from those of the embedded one."""
 
 
 Settings = tuple[tuple[str, Any], ...]
 
 
 def phases(scale: float) -> tuple[Phase, Phase]:
-    """Skill, then copying: names and numbers, among which the skills are kept up. `scale` multiplies the episodes."""
+    """Returns skill, then copying: names and numbers, among which the skills are kept up.
+
+    `scale` multiplies the episodes.
+    """
     short: Settings = (("max_solution_steps", MAX_PLAN),)
     certain: Settings = (("success_rate", 1.0),)
     contrary: Settings = (("reversed", True),)
@@ -96,7 +99,7 @@ def phases(scale: float) -> tuple[Phase, Phase]:
 
 
 def words_phases(scale: float) -> tuple[Phase, ...]:
-    """Of the small model of Bandit and Countdown, which has nothing to learn but to copy names and numbers."""
+    """Returns those of the small model of Bandit and Countdown, which has nothing to learn but to copy names and numbers."""
     contrary: Settings = (("reversed", True),)
     silent: Settings = (("think", False),)
     kinds: list[tuple[str, int, Settings, Settings]] = [
@@ -131,7 +134,7 @@ def words_phases(scale: float) -> tuple[Phase, ...]:
 
 
 def recipes(scale: float) -> tuple[Recipe, ...]:
-    """All that is demonstrated."""
+    """Returns all that is demonstrated."""
     return tuple(recipe for phase in phases(scale) for recipe in phase.recipes)
 
 
@@ -261,7 +264,7 @@ def make(out: Path, plan: Sequence[Phase], seed: int, workers: int, init: Path |
 
 
 def _surroundings(plan: Sequence[Phase]) -> dict[str, object]:
-    """What the weights depend on beside the arguments, and what is taught."""
+    """Tells what the weights depend on beside the arguments, and what is taught."""
     return {
         "commit": _commit(),
         "threads": torch.get_num_threads(),

@@ -50,6 +50,7 @@ _SYLLABLES = (
 _NAMES = sorted(name for pairs in PAIRS.values() for pair in pairs for name in pair)
 """All arms' names as mere words, to be drawn in any two: which belong together, and which pays, is never shown."""
 _INVENTED_SHARE = 0.25
+"""Share of episodes with invented names: enough that names are copied and not known by heart."""
 _LETTERS = tuple("eeeetttaaaooiinnnssshhrrrdddlllcuumwfgypbvkjxqz")
 """Letters about as often as English has them."""
 

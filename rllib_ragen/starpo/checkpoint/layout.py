@@ -19,8 +19,6 @@ from pathlib import Path
 STATE_FILE = "state.json"
 AHEAD_FILE = "ahead.jsonl"
 RLLIB_FILE = "rllib_checkpoint.json"
-MODEL_WEIGHTS = "model.safetensors"
-"""Weights in a transformers folder."""
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 """Weights in a peft folder."""
 

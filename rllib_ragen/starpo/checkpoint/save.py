@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ragen_envs.tree import Tree
+from rllib_ragen.models.folder_files import MODEL_WEIGHTS
 from rllib_ragen.models.llm_module import LLM, VALUE_HEAD, lm_weights
 from rllib_ragen.models.lora_settings import LoraSettings
 from rllib_ragen.models.weight_arrays import WeightArray, WeightState, from_array
@@ -22,7 +23,6 @@ from rllib_ragen.starpo.checkpoint.adapter_folder import read_adapter_folder, wr
 from rllib_ragen.starpo.checkpoint.files import PARTIAL, check_files, digests, move_into
 from rllib_ragen.starpo.checkpoint.layout import (
     AHEAD_FILE,
-    MODEL_WEIGHTS,
     RLLIB_FILE,
     STATE_FILE,
     ModuleFiles,
