@@ -13,7 +13,6 @@ from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.faults.watchdog import waiting
 from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.models.load import load_model
-from rllib_ragen.models.load_model import load_model
 from rllib_ragen.models.tiny.run_model import run_model_folder
 from rllib_ragen.play.shown_session import PlayerLeft, show
 from rllib_ragen.rollout.conversation import Ask, PolicyConversation, Sampler
