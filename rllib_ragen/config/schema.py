@@ -415,10 +415,11 @@ class RunConfig(Section):
     )
     name: str | None = Field(None, pattern=r"^\w[\w.-]*$", description="run folder's name; null: env, date and seed")
 
-    @field_validator("results_dir", mode="after")
+    @field_validator("results_dir", mode="before")
     @classmethod
-    def _absolute(cls, path: Path) -> Path:
-        return enter_path(path)
+    def _absolute(cls, given: object) -> object:
+        # Before pydantic makes a Path: Path("") is the current folder.
+        return enter_path(given) if isinstance(given, (str, Path)) else given
 
     def text_limits(self) -> TextLimits:
         """Says how episodes are cut and told, with prompt_style `auto` decided: brief for the embedded model, else

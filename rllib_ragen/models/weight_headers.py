@@ -33,7 +33,8 @@ def weight_paths(folder: Path) -> list[Path]:
         return [folder / MODEL_WEIGHTS]
     if not (folder / _INDEX).is_file():
         raise ValueError(
-            f"model.path: the folder {str(folder)!r} holds no weights as safetensors ({MODEL_WEIGHTS}, or parts and {_INDEX})"
+            f"model.path: the folder {str(folder)!r} holds no weights as safetensors"
+            f" ({MODEL_WEIGHTS}, or parts and {_INDEX})"
         )
     parts = read_object(folder / _INDEX).get("weight_map")
     if not isinstance(parts, dict) or not parts or not all(isinstance(part, str) for part in parts.values()):

@@ -16,6 +16,7 @@ import pytest
 
 from rllib_ragen import evaluate, gradients
 from rllib_ragen.config.command_line import read_layers
+from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten, preset
 from rllib_ragen.play import __main__ as play
 from rllib_ragen.run import __main__ as run
@@ -126,7 +127,12 @@ def test_commands_in_the_pages_are_understood(page: str, line: str) -> None:
     flags, assignments = read_layers(options)
     name = flatten(flags).get("env.name", "sokoban")
     algorithm = getattr(options, "algorithm", None)
-    build_config(preset(name), algorithm_preset(algorithm) if algorithm else {}, flags, assignments)
+    try:
+        build_config(preset(name), algorithm_preset(algorithm) if algorithm else {}, flags, assignments)
+    except ConfigError as error:
+        # The reader puts a folder of their own in this place; that it must be there is the right answer here.
+        if "there is no folder" not in str(error) or "/path/to/folder" not in str(error):
+            raise
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.exists() and blocks(page, "python")], ids=str)

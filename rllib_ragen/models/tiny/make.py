@@ -99,7 +99,7 @@ def phases(scale: float) -> tuple[Phase, Phase]:
 
 
 def words_phases(scale: float) -> tuple[Phase, ...]:
-    """Returns those of the small model of Bandit and Countdown, which has nothing to learn but to copy names and numbers."""
+    """Returns those of Bandit's and Countdown's small model, which only has to copy names and numbers."""
     contrary: Settings = (("reversed", True),)
     silent: Settings = (("think", False),)
     kinds: list[tuple[str, int, Settings, Settings]] = [
