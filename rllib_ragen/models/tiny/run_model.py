@@ -9,12 +9,7 @@ from pathlib import Path
 from ragen_envs.registry import gym_id
 from rllib_ragen.config.paths import EMBEDDED_MODEL
 from rllib_ragen.config.schema import RunConfig
-<<<<<<< HEAD
 from rllib_ragen.config.task_names import game_name, is_shipped, task_name
-from rllib_ragen.config.schema import EMBEDDED_MODEL, RunConfig
-=======
->>>>>>> house
-from rllib_ragen.config.task_names import game_name
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.models.tiny.game_model import ensure_game_model, game_model_folder
 
