@@ -77,7 +77,7 @@ class MemberNotes(Callback):
         """Notes that a member is done."""
         self._tell(trial, str(trial.last_result.get("stopped", "")), "")
 
-    def on_trial_error(self, iteration: int, trials: object, trial: object, **info: object) -> None:
+    def on_trial_error(self, iteration: int, trials: object, trial: Any, **info: object) -> None:
         """Notes that a member has failed for good."""
         self._tell(trial, "", f"crashed; see tune/{Path(trial.local_path).name}/error.txt")
 

@@ -174,8 +174,9 @@ def _with_paths(name: str, given: object, change: Callable[[str, str], str]) -> 
     def choice(value: object) -> object:
         if len(keys) == 1:
             return changed(keys[0], value)
-        fits = isinstance(value, list) and len(value) == len(keys)
-        return [changed(key, one) for key, one in zip(keys, value, strict=True)] if fits else value
+        if not isinstance(value, list) or len(value) != len(keys):
+            return value
+        return [changed(key, one) for key, one in zip(keys, value, strict=True)]
 
     return {**given, "choice": [choice(value) for value in given["choice"]]}
 

@@ -99,7 +99,8 @@ def test_a_run_folder_that_is_moved_finds_what_moved_with_it(name: str, tmp_path
         config = RunConfig(results_dir=before, model={"path": str(path)}, name="run")
         folder = RunFolder.create(config, "run")
         assert folder.config() == config
-        before.rename(after) if after.parent.is_dir() else (after.parent.mkdir(), before.rename(after))
+        after.parent.mkdir(exist_ok=True)
+        before.rename(after)
         moved = RunFolder.open(after / "run").config()
         assert (moved.results_dir, moved.model.path) == (after, str(kept))
         assert str(before) + "/" not in (after / "run" / "config.yaml").read_text() or path is model

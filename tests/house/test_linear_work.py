@@ -108,7 +108,7 @@ WORK: dict[str, Callable[[], Work]] = {
 
 def cpu_s(work: Callable[[], object], most: float = SECOND) -> float:
     """CPU seconds of `work`, the best of three if the first is above `most`: a busy machine slows the others' cache."""
-    found = []
+    found: list[float] = []
     while not found or (min(found) > most and len(found) < 3):
         started = time.process_time()
         work()

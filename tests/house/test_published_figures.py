@@ -47,7 +47,7 @@ def test_the_readme_says_what_was_recorded() -> None:
 
 def helped(recorded: dict[str, Any], way: str) -> float:
     """Success in % of the untrained model, with whatever beginning of its replies helps it most."""
-    return max(100 * recorded["explanations"][name][way] for name in ("free", "format forced", "plan forced"))
+    return max(100 * float(recorded["explanations"][name][way]) for name in ("free", "format forced", "plan forced"))
 
 
 def test_reinforcement_taught_more_than_a_habit() -> None:

@@ -16,6 +16,8 @@ BAD_SEED = 3
 HALF = "\ud83d"
 """Half of a surrogate pair: a str that no tokenizer and no file takes."""
 NEVER = threading.Event()
+NOTHING: Any = None
+"""In place of what an environment must give."""
 """What a hung game waits for; set it when the test is over."""
 Garble = Callable[[GameStep], Any]
 
@@ -59,7 +61,7 @@ SEEN_BY_ALL: dict[str, tuple[Garble, str]] = {
     "reward beyond float32": (_paid(1e300), "e+300"),
     "reward of a word": (_paid("ten"), "Error"),
     "no reward": (_paid(None), "TypeError"),
-    "no infos": (lambda step: step._replace(infos=None), "TypeError"),
+    "no infos": (lambda step: step._replace(infos=NOTHING), "TypeError"),
 }
 GARBLES = SEEN_BY_MODELS | SEEN_BY_ALL
 

@@ -70,7 +70,8 @@ def parts(folder: Path, *, drop: int | None = None, lie: bool = False) -> None:
     """The weights in two files and an index, one of which is missing, or lacks what the index says."""
     tensors = load_file(folder / WEIGHTS)
     (folder / WEIGHTS).unlink()
-    names, where = sorted(tensors), {}
+    names = sorted(tensors)
+    where: dict[str, str] = {}
     for number in range(2):
         file = f"model-{number + 1:05}-of-00002.safetensors"
         own = names[number::2]

@@ -105,7 +105,7 @@ def test_variables_and_prefix_reach_the_prompt(tmp_path: Path) -> None:
         template_kwargs={"enable_thinking": False, "strftime_now": "1999-01-31"},
         reply_prefix="<answer>",
     )
-    prompt = config.chat_format().tokenizer.decode(config.chat_format().first_prompt("", "Hi"))
+    prompt = str(config.chat_format().tokenizer.decode(config.chat_format().first_prompt("", "Hi")))
     assert prompt.endswith("</think>\n\n1999<answer>")
 
 

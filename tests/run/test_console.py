@@ -249,13 +249,13 @@ def test_a_change_is_compared_instance_by_instance() -> None:
     """Changes 1, 0, 0, 1: mean ½, std (ddof 1) √⅓, error .288675. Unpaired it would be √(.25² + .25²) = .353553."""
     before = evaluated({"a": 0.0, "b": 0.0, "c": 1.0, "d": 0.0})
     after = evaluated({"a": 1.0, "b": 0.0, "c": 1.0, "d": 1.0})
-    assert before.change_to(after) == (0.5, pytest.approx(0.288675, abs=1e-6))
+    assert before.change_to(after) == pytest.approx((0.5, 0.288675), abs=1e-6)
     assert before.error == after.error == pytest.approx(0.25)
 
 
 def test_only_instances_that_both_have_played_are_compared() -> None:
     before, after = evaluated({"a": 0.0, "b": 1.0, "x": 1.0}), evaluated({"a": 1.0, "b": 1.0, "y": 0.0})
-    assert before.change_to(after) == (0.5, pytest.approx(0.5))
+    assert before.change_to(after) == pytest.approx((0.5, 0.5))
     alone = evaluated({"a": 1.0, "z": 0.0})
     change, error = before.change_to(alone)
     assert change == 1.0 and math.isnan(error), "one instance in common tells no spread"

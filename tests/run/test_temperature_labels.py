@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -21,7 +22,7 @@ from tests.sweep.build import finished_sweep
 SAID = re.compile(r"T = [\d.]*\d")
 
 
-def run_at(results: Path, name: str, temperature: float, **learner: float) -> Path:
+def run_at(results: Path, name: str, temperature: float, **learner: Any) -> Path:
     path = make_run(results, name, **learner)
     config = yaml.safe_load((path / "config.yaml").read_text())
     config["rollout"]["temperature"] = temperature
