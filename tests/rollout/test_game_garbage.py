@@ -54,14 +54,16 @@ def test_L1_garbage_from_a_game_ends_its_own_game(chat: ChatFormat, name: str) -
     assert {one.stop_reason for one in found[BAD_SEED]} == {StopReason.ENV_ERROR}
 
 
+NAMELESS: Any = {3: "who"}
+NO_INFO: Any = {"ann": "fine"}
 RAW: dict[str, tuple[Any, str]] = {
     "nothing": (None, "TypeError"),
     "too few": (told()[:3], "ValueError"),
     "numbers": (7, "TypeError"),
-    "an agent without a name": (told({3: "who"}), "an agent's name that is no text but int"),
+    "an agent without a name": (told(NAMELESS), "an agent's name that is no text but int"),
     "half a name": (told({HALF: "who"}), "an agent's name that is no text"),
     "an end of nobody's": (({}, {}, None, None, {}), "TypeError"),
-    "an info that is none": (told({"ann": "a"}, infos={"ann": "fine"}), "AttributeError"),
+    "an info that is none": (told({"ann": "a"}, infos=NO_INFO), "AttributeError"),
 }
 
 
