@@ -140,7 +140,7 @@ def test_a_real_run_that_broke_sets_off_what_it_must() -> None:
 
 def test_off_is_understood_from_yaml_and_the_command_line() -> None:
     assert build_config(parse_assignments(["alarms.repetition=off"])).alarms.repetition == "off"
-    with pytest.raises(ConfigError, match=r"^alarms.repetition: must be one of off, warn, stop, got True$"):
+    with pytest.raises(ConfigError, match=r"^alarms.repetition: must be one of off, warn, stop, got 'on'$"):
         build_config(parse_assignments(["alarms.repetition=on"]))
 
 

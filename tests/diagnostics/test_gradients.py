@@ -233,4 +233,4 @@ def test_bad_input_of_the_command_is_one_sentence(tmp_path: Path, capsys: pytest
     assert "is neither a run folder nor one of a run's checkpoints" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main([str(tmp_path), "--buckets", "0"])
-    assert "must be an integer ≥ 1, got '0'" in capsys.readouterr().err
+    assert "must be an integer ≥ 1 and ≤ 1000000000, got '0'" in capsys.readouterr().err

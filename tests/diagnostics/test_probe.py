@@ -32,7 +32,7 @@ def sokoban(interval: int = 1, num_learners: int = 0, sharding: str = "ddp", **t
 def test_own_prompts_are_scored_as_the_sampler_sampled() -> None:
     algo = sokoban()
     result = algo.train()["starpo"]
-    sample = first_turns(algo.last_trajectories(), 6, algo._chat.reply_text, [5, algo.config.seed, 0, 0])
+    sample = first_turns(algo.last_trajectories(), 6, algo.config.chat_format().reply_text, [5, algo.config.seed, 0, 0])
     sampled = []
     for thought, column in zip(sample.thoughts, sample.own, strict=True):
         for trajectory in algo.last_trajectories():
@@ -83,7 +83,7 @@ def test_several_learners_share_the_prompts_and_find_the_same() -> None:
     # Sharded: every pass takes all learners, and of three prompts one has two and the other one.
     algo = sokoban(num_learners=2, sharding="fsdp2")
     trajectories = algo._play_batch().trajectories
-    sample = first_turns(trajectories, 8, algo._chat.reply_text, [0])
+    sample = first_turns(trajectories, 8, algo.config.chat_format().reply_text, [0])
     assert len(sample.prompts) == 4
     shared = score_on_learners(algo.learner_group, "default_policy", sample.prompts[:3], sample.thoughts)
     counted = on_every_learner(algo.learner_group, lambda learner: learner.index)

@@ -118,7 +118,7 @@ def _first(chat: ChatFormat) -> tuple[ChatFormat, list[int]]:
         ("", "So: ", "[assistant]So: ", "So: "),
         ("<think>\n", "", "[assistant]<think>\n", "<think>"),
         ("<think>\n", "<think>", "[assistant]<think>\n", "<think>"),
-        ("<think>\n", "So: ", "[assistant]<think>\nSo: ", "So: "),
+        ("<think>\n", "So: ", "[assistant]<think>\nSo: ", "<think>So: "),
     ],
 )
 def test_what_a_prompt_says_of_the_reply_is_put_back_and_said_once(

@@ -17,7 +17,7 @@ from rllib_ragen.run.folder import RunFolder
         ("sokobon", None, {}, "env.name: unknown environment 'sokobon'"),
         ("sokoban", "starpo_z", {}, "--algorithm: unknown 'starpo_z'"),
         ("sokoban", None, {"learner": {"lrr": 1}}, "learner.lrr: unknown key; did you mean lr"),
-        ("sokoban", None, {"learner.lr": -1}, "learner.lr: must be a number > 0, got -1"),
+        ("sokoban", None, {"learner.lr": -1}, "learner.lr: must be a number > 0 and ≤ 10, got -1"),
         ("sokoban", None, {"learner": 3}, "learner: must be a section"),
         ("sokoban", None, {"iteration": 3}, "iteration: unknown key; did you mean iterations"),
         ("sokoban", None, {"env": {"max_turn": 3}}, "env.max_turn: unknown key"),

@@ -252,8 +252,8 @@ def test_a_whole_run_leaves_the_merged_model_and_the_adapter(tmp_path: Path, loc
     [
         ({"lora_alpha": 8.0}, "learner.lora_alpha=8.0 with learner.lora_rank=null"),
         ({"lora_targets": ["q_proj"]}, "learner.lora_targets=['q_proj'] with learner.lora_rank=null"),
-        ({"lora_rank": 0}, "learner.lora_rank: must be an integer ≥ 1, or null, got 0"),
-        ({"lora_rank": 2, "lora_alpha": 0.0}, "learner.lora_alpha: must be a number > 0, or null, got 0.0"),
+        ({"lora_rank": 0}, "learner.lora_rank: must be an integer ≥ 1 and ≤ 65536, or null, got 0"),
+        ({"lora_rank": 2, "lora_alpha": 0.0}, "learner.lora_alpha: must be a number > 0 and ≤ 1e+06, or null, got 0.0"),
         ({"lora_rank": 2, "lora_targets": []}, "learner.lora_targets=[] leaves nothing to train"),
         ({"lora_rank": 2, "lora_targets": "q_proj"}, "learner.lora_targets: must be a list"),
         ({"lora_rank": 2, "lora_targets": ["q_prj"]}, "'q_prj'; did you mean q_proj? allowed: down_proj, gate_proj"),
@@ -278,5 +278,5 @@ def test_a_missing_peft_is_said_before_anything_is_loaded(monkeypatch: pytest.Mo
 
 def test_a_weight_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"12345678901234567890")
-    with pytest.raises(ConfigError, match=r"model\.path: .* cannot be read"):
+    with pytest.raises(ValueError, match=r"model\.path: .* cannot be read"):
         check_lora(LearnerSection(lora_rank=2), tmp_path)

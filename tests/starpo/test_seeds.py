@@ -38,11 +38,10 @@ def test_R2_the_seed_reaches_instances_luck_and_sampling_and_evaluation_is_the_s
 
 def test_R2_the_order_of_minibatches_follows_from_its_seed_alone() -> None:
     rows = random_rows(12)
-    places = {id(row): place for place, row in enumerate(rows)}
 
     def order(seed: int) -> list[int]:
         plan = TokenTrainingData.plan(rows, num_minibatches=3, num_epochs=1, rng=np.random.default_rng([4, seed, 0]))
-        return [places[id(row)] for step in plan.steps for row in step.rows]
+        return [row.index for step in plan.steps for row in step.rows]
 
     np.random.seed(5)
     first = order(0)
