@@ -15,8 +15,6 @@ from rllib_ragen.starpo.config import StarPOConfig
 from rllib_ragen.starpo.counters import Counters
 from rllib_ragen.types import Trajectory
 
-"""Word of the probe's stream among the run seed's."""
-
 
 class InformationProbe:
     """H(Z|X) and I(X;Z) of one policy's thoughts (`diagnostics.information`)."""

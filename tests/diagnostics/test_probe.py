@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ragen_envs.seeds import Stream
 from rllib_ragen.diagnostics.information_probe import probe_metric_names
 from rllib_ragen.diagnostics.thoughts import first_turns
 from rllib_ragen.learner.learner_calls import on_every_learner
@@ -32,7 +33,9 @@ def sokoban(interval: int = 1, num_learners: int = 0, sharding: str = "ddp", **t
 def test_own_prompts_are_scored_as_the_sampler_sampled() -> None:
     algo = sokoban()
     result = algo.train()["starpo"]
-    sample = first_turns(algo.last_trajectories(), 6, algo.config.chat_format().reply_text, [5, algo.config.seed, 0, 0])
+    sample = first_turns(
+        algo.last_trajectories(), 6, algo.config.chat_format().reply_text, [Stream.PROBE, algo.config.seed, 0, 0]
+    )
     sampled = []
     for thought, column in zip(sample.thoughts, sample.own, strict=True):
         for trajectory in algo.last_trajectories():
