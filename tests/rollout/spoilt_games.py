@@ -16,9 +16,9 @@ BAD_SEED = 3
 HALF = "\ud83d"
 """Half of a surrogate pair: a str that no tokenizer and no file takes."""
 NEVER = threading.Event()
+"""What a hung game waits for; set it when the test is over."""
 NOTHING: Any = None
 """In place of what an environment must give."""
-"""What a hung game waits for; set it when the test is over."""
 Garble = Callable[[GameStep], Any]
 
 

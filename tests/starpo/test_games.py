@@ -196,7 +196,8 @@ def test_a_users_own_environment_for_several_agents_has_the_limits_of_games(mode
 @pytest.mark.usefixtures("local_ray")
 @pytest.mark.parametrize("name", ["half a character", "raises half a character", "reward of nan"])
 def test_L1_a_game_that_says_half_a_character_costs_its_own_group_and_the_run_goes_on(model: Path, name: str) -> None:
-    register_env("spoilt", lambda env_config: SpoiltGame(GARBLES[name][0]))
+    garble = GARBLES[name][0]
+    register_env("spoilt", lambda env_config: SpoiltGame(garble))
     config = game_config(model).environment("spoilt", env_config={})
     config.multi_agent(policies={"a"}, policy_mapping_fn=lambda agent, episode, **kwargs: "a")
     algo = config.build_algo()
