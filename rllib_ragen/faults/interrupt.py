@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -52,4 +53,9 @@ class Interrupt:
         self.requested = True
         if number == signal.SIGTERM:
             self.exit_code = ExitCode.TERMINATED
-        self._say(f"{signal.Signals(number).name}: stopping after the current step (once more: at once)")
+        text = f"{signal.Signals(number).name}: stopping after the current step (once more: at once)"
+        try:
+            self._say(text)
+        except RuntimeError:
+            # The signal came while a line was being written, and Python's buffers take no second writer.
+            os.write(2, f"{text}\n".encode())

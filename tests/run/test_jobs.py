@@ -175,7 +175,7 @@ def test_a_stopped_job_has_saved_and_goes_on_anywhere(head: Head, tmp_path: Path
     assert "was stopped" in head.ray("job", "status", "graceful")
     last = trained(folder)[-1]
     assert (folder / "checkpoints" / f"iteration_{last:06}").is_dir()
-    assert run(["--resume", str(folder), "--iterations", str(last)]) == 2, "nothing is left to do: all were saved"
+    assert run(["--resume", str(folder), "--iterations", str(last)]) == 0, "all were saved: tests and export are left"
     resume_locally(folder, last + 1)
 
 
@@ -265,4 +265,4 @@ def test_a_cluster_without_a_job_is_sent_the_code_that_paths_name(head: Head, tm
 def test_results_in_a_jobs_working_directory_are_refused(head: Head) -> None:
     code, output = head.submit("lost", "python", "-m", "rllib_ragen.run", *SMALL)
     assert code != 0
-    assert "results_dir: 'results' would be deleted with the working directory of this Ray job" in output
+    assert re.search(r"results_dir: '.*results' would be deleted with the working directory of this Ray job", output)
