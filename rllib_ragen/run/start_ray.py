@@ -51,7 +51,8 @@ def start_ray(config: RunConfig) -> None:
         pass  # A notebook's own: it has what its owner gave it, or is told below what it lacks.
     elif os.environ.get("RAY_ADDRESS"):
         try:
-            ray.init(logging_level=logging.ERROR, runtime_env={"py_modules": users_modules(config)})
+            sent = users_modules(config)
+            ray.init(logging_level=logging.ERROR, runtime_env={"py_modules": sent} if sent else None)
         except ConnectionError as error:
             # `auto` without a cluster, or a server that is not Ray.
             raise ConfigError(f"RAY_ADDRESS={os.environ['RAY_ADDRESS']}: {' '.join(str(error).split())}") from None
