@@ -141,6 +141,7 @@ def test_a_game_of_ones_own_is_trained_and_played_in_tournaments(tmp_path: Path)
     assert "Matching pennies" in start(user, "-m", "ragen_envs.games.play", GAME, text="Heads\n" * 5).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", ["own_world", "own_credit"])
 def test_the_examples_run_and_what_they_register_reaches_the_actors(example: str, tmp_path: Path) -> None:
     """What is registered is defined in `__main__`: no other process could import it."""

@@ -119,6 +119,7 @@ def test_the_console_script_starts_every_command(installed: Installed) -> None:
     assert installed.start("-c", there).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_run_and_a_yaml_of_the_users_beside_folders_of_the_same_names(installed: Installed) -> None:
     done = installed.start("-m", "rllib_ragen.run", "--env", "bandit", *TINY, "--num-env-runners", "1", "--name", "one")
     assert done.returncode == 0, done.stdout + done.stderr

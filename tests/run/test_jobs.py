@@ -25,7 +25,8 @@ from rllib_ragen.run.__main__ import main as run
 from tests.doors.build import ESTIMATOR, LOSS, TOP, WORLD, write_package
 from tests.patience import PATIENCE_S, wait_until
 
-pytestmark = pytest.mark.jobs
+pytestmark = [pytest.mark.jobs, pytest.mark.slow]
+"""A head with its dashboard, and a driver for each job: minutes in all."""
 
 RAY = (sys.executable, "-m", "ray.scripts.scripts")
 SMALL = ("--env", "bandit", "--engine", "hf", "--num-groups", "2", "--group-size", "2")

@@ -9,11 +9,14 @@ import shutil
 import signal
 from pathlib import Path
 
+import pytest
+
 from rllib_ragen.config.yaml_text import dump_yaml, parse_yaml
 from rllib_ragen.models.folder import model_folder
 from tests.sweep.test_sweep import ITERATIONS, SWEEP, at_first, command, iterations_of
 
 
+@pytest.mark.slow
 def test_D_a_killed_sweep_is_moved_and_finished(tmp_path: Path) -> None:
     shutil.copytree(model_folder("tiny"), tmp_path / "model")
     place = tmp_path / "it's 50% #1? {x}"
