@@ -132,11 +132,9 @@ class StarPO(RLlibBase):
     # --- the parts of an iteration ----------------------------------------------------------------------------------
 
     def _play_batch(self) -> Batch:
-        first_group = self._counters.next_group
+        first_group, rounds = self._counters.next_group, self._credit.dynamic_sampling_rounds
         try:
-            return self._rollouts.play_batch(
-                self._next_specs, self.config.num_groups, self._credit.dynamic_sampling_rounds
-            )
+            return self._rollouts.play_batch(self._next_specs, self.config.num_groups, rounds)
         except BaseException:
             # Nothing of it is learnt from: whoever goes on from here plays these groups.
             self._counters.next_group = first_group
@@ -331,9 +329,8 @@ class StarPO(RLlibBase):
         self.set_iteration(self._counters.iteration)
         self._ahead = Batch(ahead, [], 0.0, self._counters.ahead_drawn) if ahead else None
         self._sync_weights()
-        kwargs = {"algorithm": self}
         told = self.config.callbacks_on_checkpoint_loaded
-        make_callback("on_checkpoint_loaded", self.callbacks, told, kwargs=kwargs)
+        make_callback("on_checkpoint_loaded", self.callbacks, told, kwargs={"algorithm": self})
 
     @classmethod
     def from_checkpoint(cls, path: Any, filesystem: Any = None, *, config: StarPOConfig | None = None) -> StarPO:
