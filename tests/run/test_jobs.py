@@ -237,7 +237,7 @@ def test_code_of_ones_own_travels_with_the_working_directory_and_so_does_a_check
     assert (checkout / "ragen_envs").is_symlink()
     write_package(checkout)
     where = "import os, rllib_ragen, ragen_envs; print(rllib_ragen.__file__, ragen_envs.__file__, os.getcwd())"
-    code, output = head.submit("where", "python", "-c", f'"{where}"', directory=checkout)
+    code, output = head.submit("where", "python", "-c", where, directory=checkout)
     assert code == 0, output
     ours, envs, there = next(line for line in output.splitlines() if "ragen_envs/__init__" in line).split()
     assert (ours, envs) == (f"{there}/rllib_ragen/__init__.py", f"{there}/ragen_envs/__init__.py")
