@@ -125,7 +125,7 @@ def test_a_run_and_a_yaml_of_the_users_beside_folders_of_the_same_names(installe
     assert done.returncode == 0, done.stdout + done.stderr
     assert (installed.user / "results" / "one" / "model" / "model.safetensors").is_file()
     settings = yaml.safe_load((installed.user / "results" / "one" / "config.yaml").read_text())
-    settings |= {"name": "two"}
+    settings |= {"name": "two", "results_dir": "results"}  # relative to the file, wherever that is
     (installed.user / "mine.yaml").write_text(yaml.safe_dump(settings))
     script = str(installed.site / "bin" / "rllib-ragen")
     done = installed.start(script, "run", "--config", "mine.yaml")
