@@ -11,7 +11,7 @@ from pkgutil import resolve_name
 from typing import Any, cast
 
 from pydantic import ValidationError
-from ray.rllib.algorithms.algorithm_config import NotProvided
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
 from ragen_envs.games.registry import make_game
@@ -153,23 +153,23 @@ class StarPOConfig(FluentSetters):
         keys = {attribute: f"{section}.{key}" for attribute, (section, key) in ATTRIBUTES.items()}
         return self._set(**{attribute: said[key] for attribute, key in keys.items() if key in said})
 
-    def update_from_dict(self, config_dict: Mapping[str, Any]) -> StarPOConfig:
+    def update_from_dict(self, config_dict: Mapping[str, Any] | AlgorithmConfig) -> StarPOConfig:
         """Returns the same as AlgorithmConfig's, but unknown keys are refused.
 
         Raises:
             ValueError: an unknown key, with the nearest known one.
         """
-        for key in config_dict:
+        given: Tree = config_dict.to_dict() if isinstance(config_dict, AlgorithmConfig) else dict(config_dict)
+        for key in given:
             name = attribute_of_key(self, key)
             if not hasattr(self, name) and name not in _TUNE_KEYS and name != _REGISTERED:
                 near = difflib.get_close_matches(key, list(vars(self)), n=1)
                 raise ConfigError(f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-        rest = dict(config_dict)
-        take_registered(cast(Registered, rest.pop(_REGISTERED, {})))
-        for key in _OLD_STACK_KEYS & rest.keys():
-            # RLlib would hand these to training(), which does not have them.
-            setattr(self, key, rest.pop(key))
-        super().update_from_dict(rest)
+        take_registered(cast(Registered, given.pop(_REGISTERED, {})))
+        for key in _OLD_STACK_KEYS & given.keys():
+            # RLlib would merge these with what is there, or hand training() one that it does not have.
+            setattr(self, key, given.pop(key))
+        super().update_from_dict(given)
         return self
 
     # --- what users registered, on its way to other processes -----------------------------------------------------

@@ -17,7 +17,6 @@ from rllib_ragen.faults.private_names.of_rllib_config import (
 
 _OWN_RUN = "tests/starpo/test_honoured_settings.py::test_what_a_user_of_rllib_sets_is_seen_in_the_run"
 _RESOURCES = "tests/starpo/test_honoured_settings.py::test_resources_are_asked_for_as_they_are_said"
-_ACTORS = "tests/starpo/test_honoured_settings.py::test_runners_are_started_with_what_is_said_of_them"
 _CONNECTORS = "tests/starpo/test_connectors.py::test_connectors_rewrite_what_is_read_said_and_learnt"
 _POLICIES = "tests/starpo/test_games.py::test_groups_are_those_of_a_policy_a_role_and_a_game_seed"
 _TRAINED = "tests/starpo/test_games.py::test_S2_frozen_policies_are_sent_when_they_change_and_to_runners_that_come_back"
@@ -32,7 +31,7 @@ HONOURED = {
     "num_cpus_per_env_runner": _RESOURCES,
     "num_gpus_per_env_runner": _RESOURCES,
     "custom_resources_per_env_runner": _RESOURCES,
-    "sample_timeout_s": "tests/starpo/test_honoured_settings.py::test_sampling_ends_when_its_time_is_up",
+    "sample_timeout_s": "tests/starpo/test_runners.py::test_sampling_ends_when_its_time_is_up",
     ENV_TO_MODULE: _CONNECTORS,
     MODULE_TO_ENV: _CONNECTORS,
     # learners
@@ -41,7 +40,7 @@ HONOURED = {
     "num_cpus_per_learner": _RESOURCES,
     "num_gpus_per_learner": _RESOURCES,
     "custom_resources_per_learner": _RESOURCES,
-    "local_gpu_idx": "tests/starpo/test_honoured_settings.py::test_the_learner_in_the_driver_takes_the_gpu_that_is_named",
+    "local_gpu_idx": "tests/starpo/test_honoured_settings.py::test_the_learner_in_the_driver_takes_the_gpu_it_is_told",
     LEARNER_CLASS: _OWN_RUN,
     "learner_config_dict": _OWN_RUN,
     LEARNER_CONNECTOR: _CONNECTORS,
@@ -59,8 +58,6 @@ HONOURED = {
         ),
         _OWN_RUN,
     ),
-    "callbacks_on_env_runners_recreated": "tests/starpo/test_honoured_settings.py::"
-    "test_runners_are_restarted_as_often_as_is_said",
     # evaluation
     "evaluation_interval": _OWN_RUN,
     "evaluation_duration": _OWN_RUN,
@@ -81,7 +78,8 @@ HONOURED = {
     "metrics_num_episodes_for_smoothing": _OWN_RUN,
     "stats_cls_lookup": _OWN_RUN,
     "log_level": _OWN_RUN,
-    "seed": "tests/starpo/test_seeds.py::test_R2_the_seed_reaches_instances_luck_and_sampling_and_evaluation_is_the_same_for_all",
+    "seed": "tests/starpo/test_seeds.py::"
+    "test_R2_the_seed_reaches_instances_luck_and_sampling_and_evaluation_is_the_same_for_all",
     # fault_tolerance
     "max_num_env_runner_restarts": "tests/starpo/test_honoured_settings.py::"
     "test_runners_are_restarted_as_often_as_is_said",

@@ -1,4 +1,4 @@
-"""Every argument of every setter of RLlib's AlgorithmConfig has an effect, which a test shows, or is refused by name."""
+"""Every argument of every setter of RLlib's AlgorithmConfig has an effect that a test shows, or is refused by name."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ VALUES: dict[str, Any] = {
     "policies": {"a"},
     "policies_to_train": ["a"],
     "env_config": {"task": {}},
-    **dict.fromkeys(("evaluation_config", "custom_resources_per_learner", "learner_config_dict"), {"x": 1}),
-    **dict.fromkeys(("input_config", "optimizer", "exploration_config", "model"), {"x": 1}),
+    **{key: {"x": 1} for key in ("evaluation_config", "custom_resources_per_learner", "learner_config_dict")},
+    **{key: {"x": 1} for key in ("input_config", "optimizer", "exploration_config", "model")},
     "algorithm_config_overrides_per_module": {"a": {}},
 }
 """Values that RLlib's setters take, where they do not take just anything."""

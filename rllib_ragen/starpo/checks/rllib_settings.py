@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig
-from ray.rllib.utils.deprecation import DEPRECATED_VALUE
 
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.faults.private_names.of_rllib_config import BATCH_PER_LEARNER, IS_ATARI
@@ -129,6 +128,7 @@ _BY_SETTER: Mapping[str, Mapping[str, str]] = {
             ("callbacks_on_episode_created", "callbacks_on_episode_start", "callbacks_on_episode_step"),
             "an episode is seen when it is over: callbacks(on_episode_end=…)",
         ),
+        "callbacks_on_env_runners_recreated": "runners come back while they sample; num_lost_runners counts them",
     },
     "evaluation": {
         "evaluation_duration_unit": "an evaluation is counted in episodes: evaluation(evaluation_duration=…), the run"
@@ -241,6 +241,8 @@ REFUSED: Mapping[str, tuple[str, str]] = MappingProxyType(
     }
 )
 """Attribute of a config → (the setter's argument as a user says it, why it is refused and what to say instead)."""
+_UNSET = "unset"
+"""Value of settings that RLlib keeps no default of."""
 _MOST_SHOWN = 60
 """Characters of a value that a message shows: enough for what is typed by hand."""
 
@@ -256,8 +258,8 @@ def check_rllib_settings(config: AlgorithmConfig, defaults: AlgorithmConfig) -> 
         ConfigError: one is not its default; the sentence names it, and what to say instead.
     """
     for attribute, (name, why) in REFUSED.items():
-        default = getattr(defaults, attribute, DEPRECATED_VALUE)
-        value = getattr(config, attribute, DEPRECATED_VALUE)
+        default = getattr(defaults, attribute, _UNSET)
+        value = getattr(config, attribute, _UNSET)
         if not _is_same(value, default):
             said = name.replace("…", _shown(value))
             raise ConfigError(f"{said} means nothing to StarPO: {why}; allowed: {_shown(default)}, or leave it out")
