@@ -105,10 +105,10 @@ class TurnConnectors:
         return _text(_only(batch, column, _MODULE_TO_ENV), _MODULE_TO_ENV)
 
     def _run(
-        self, name: str, pipeline: ConnectorPipelineV2, batch: Tree, episode: SingleAgentEpisode, shared: Tree
+        self, name: str, pieces: ConnectorPipelineV2, batch: Tree, episode: SingleAgentEpisode, shared: Tree
     ) -> Tree:
         try:
-            found: Tree = pipeline(batch=batch, episodes=[episode], shared_data=shared, **self._with)
+            found: Tree = pieces(batch=batch, episodes=[episode], shared_data=shared, **self._with)
         except WholeBatchError:
             raise
         except Exception as error:

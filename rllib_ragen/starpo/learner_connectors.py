@@ -99,8 +99,8 @@ class LearnerConnectors:
         items = [{column: _item(left, column, episode) for column in _COLUMNS} for episode in episodes]
         return list(map(_row, rows, items))
 
-    def _run(self, pipeline: ConnectorPipelineV2, batch: Tree, episodes: Sequence[SingleAgentEpisode]) -> Tree:
-        found: Tree = pipeline(
+    def _run(self, pieces: ConnectorPipelineV2, batch: Tree, episodes: Sequence[SingleAgentEpisode]) -> Tree:
+        found: Tree = pieces(
             rl_module=None,
             batch=batch,
             episodes=list(episodes),
