@@ -20,16 +20,19 @@ if TYPE_CHECKING:
     from rllib_ragen.credit.filter_rules import register_filter as register_filter
     from rllib_ragen.credit.registry import register_estimator as register_estimator
     from rllib_ragen.learner.losses.registry import register_loss as register_loss
+    from rllib_ragen.rollout.connectors import TokeniseObservations as TokeniseObservations
     from rllib_ragen.run.result import load_run as load_run
     from rllib_ragen.run.train import train as train
     from rllib_ragen.starpo.algorithm import StarPO as StarPO
     from rllib_ragen.starpo.config import StarPOConfig as StarPOConfig
+    from rllib_ragen.starpo.learner_connectors import AssignCredit as AssignCredit
     from rllib_ragen.types import StopReason as StopReason
     from rllib_ragen.types import Trajectory as Trajectory
     from rllib_ragen.types import Turn as Turn
 
 __version__ = "0.1.0"
 _MODULES = {
+    "AssignCredit": "rllib_ragen.starpo.learner_connectors",
     "ConfigError": "rllib_ragen.config.errors",
     "Estimator": "rllib_ragen.credit.estimator",
     "RunConfig": "rllib_ragen.config.schema",
@@ -40,6 +43,7 @@ _MODULES = {
     "TextGame": "ragen_envs.games.game",
     "TextLimits": "ragen_envs.text",
     "TextTask": "ragen_envs.task",
+    "TokeniseObservations": "rllib_ragen.rollout.connectors",
     "Trajectory": "rllib_ragen.types",
     "Turn": "rllib_ragen.types",
     "check_text_env": "ragen_envs.certify",
@@ -52,6 +56,7 @@ _MODULES = {
     "train": "rllib_ragen.run.train",
 }
 __all__ = [
+    "AssignCredit",
     "ConfigError",
     "Estimator",
     "RunConfig",
@@ -62,6 +67,7 @@ __all__ = [
     "TextGame",
     "TextLimits",
     "TextTask",
+    "TokeniseObservations",
     "Trajectory",
     "Turn",
     "check_text_env",

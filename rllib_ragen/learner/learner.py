@@ -122,7 +122,7 @@ class StarPOLearner(LearnerHooks):
         # Clear the cache: the next update numbers its rows anew.
         self._frozen = FrozenLogProbs()
         for module_id, report in reports.items():
-            numbers = report.metrics() | {"lr": factor * self.config.lr}
+            numbers = report.metrics() | {"lr": factor * self.config.get_config_for_module(module_id).lr}
             if module_id not in self.references or self.settings.kl_in != "loss":
                 del numbers["kl"]
             for name, value in numbers.items():

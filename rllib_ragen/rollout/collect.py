@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ragen_envs.text import TextEnv
 from rllib_ragen.models.chat_format import ChatFormat
+from rllib_ragen.rollout.connectors import TurnConnectors
 from rllib_ragen.rollout.conversation import PolicyConversation, Sampler
 from rllib_ragen.rollout.engines.base import Engine
 from rllib_ragen.rollout.env_pool import EnvPool
@@ -25,6 +26,7 @@ def collect(
     max_context_tokens: int,
     max_concurrent: int = 128,
     env_timeout_s: float | None = None,
+    connectors: TurnConnectors | None = None,
 ) -> list[Trajectory]:
     """Plays one episode per spec.
 
@@ -42,14 +44,16 @@ def collect(
         max_concurrent: episodes in flight.
         env_timeout_s: longest reset or step; None: no limit, and no threads. A pool must have been made `threaded`
             for a limit to be kept.
+        connectors: the user's, for prompts and replies.
 
     Returns:
         Trajectories in the order of `specs`.
 
     Raises:
         EngineDead: the engine is gone; nothing of the batch is returned.
+        WholeBatchError: a connector fails.
     """
-    sampler = Sampler(engine, chat, sampling, max_context_tokens)
+    sampler = Sampler(engine, chat, sampling, max_context_tokens, connectors)
     sessions = [_session(spec, sampler) for spec in specs]
     pool = make_env if isinstance(make_env, EnvPool) else EnvPool(make_env, threaded=env_timeout_s is not None)
     engines = {session.trajectory.module_id: engine for session in sessions}

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 from rllib_ragen.models.chat_format import ChatFormat
+from rllib_ragen.rollout.connectors import TurnConnectors
 from rllib_ragen.rollout.conversation import Sampler
 from rllib_ragen.rollout.engines.base import Engine
 from rllib_ragen.rollout.env_pool import EnvPool
@@ -27,6 +28,7 @@ def collect_games(
     max_context_tokens: int,
     max_games: int = 64,
     env_timeout_s: float | None = None,
+    connectors: Mapping[str, TurnConnectors] | None = None,
 ) -> list[list[Trajectory]]:
     """Plays one game per spec.
 
@@ -49,15 +51,20 @@ def collect_games(
         max_context_tokens: of prompts and replies of one agent.
         max_games: in flight at once.
         env_timeout_s: longest reset or step; None: no limit. The pool must be `threaded` for it to be kept.
+        connectors: the user's, for prompts and replies, by policy id.
 
     Returns:
         For each spec the trajectories of its agents, in the order in which they were first heard of.
 
     Raises:
         LineUpError: an agent is mapped to a policy that does not exist.
+        WholeBatchError: a connector fails.
         EngineDead: an engine is gone; nothing of the batch is returned.
     """
-    samplers = {name: Sampler(engine, chat, sampling, max_context_tokens) for name, engine in engines.items()}
+    samplers = {
+        name: Sampler(engine, chat, sampling, max_context_tokens, (connectors or {}).get(name))
+        for name, engine in engines.items()
+    }
     sessions = [GameSession(spec, samplers, map_agent) for spec in specs]
     EpisodeLoop(engines, pool, max_episodes=max_games, env_timeout_s=env_timeout_s).run(sessions)
     return [session.trajectories for session in sessions]

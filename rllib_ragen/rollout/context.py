@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -12,14 +14,25 @@ if TYPE_CHECKING:
     from rllib_ragen.models.chat_format import ChatFormat
 
 
+Tokenise: TypeAlias = Callable[[str], list[int]]
+"""Makes a user message the token ids that the context gains by it."""
+Rewrite: TypeAlias = Callable[[str, list[int], Tokenise], tuple[str, list[int]]]
+"""(user message, context so far, its tokeniser) → the message and the token ids that take its place."""
+
+
 class Context:
     """What the engine has seen and will see of one episode.
 
     Call `first` once, then `reply` and `next` in turn.
     """
 
-    def __init__(self, chat: ChatFormat) -> None:
-        self._chat = chat
+    def __init__(self, chat: ChatFormat, rewrite: Rewrite | None = None) -> None:
+        """
+        Args:
+            chat: turns messages into tokens.
+            rewrite: has a say in every user message; None: they are tokenised as they are.
+        """
+        self._chat, self._rewrite = chat, rewrite
         self.token_ids: list[int] = []
         """Everything so far: the engine's next prompt."""
         self._delta: list[int] = []
@@ -28,13 +41,14 @@ class Context:
 
     def first(self, system: str, user: str) -> None:
         """Starts with the first prompt."""
-        self._extend(user, self._chat.first_prompt(system, user))
+        self._extend(user, partial(self._chat.first_prompt, system))
 
     def next(self, user: str) -> None:
         """Adds what lies between the last reply and the model's next token."""
         assert self._last is not None, "no reply yet"
-        last_id = self._last.token_ids[-1]
-        self._extend(user, self._chat.next_prompt(user, self._last.finished, last_id if self._last.finished else None))
+        finished, last_id = self._last.finished, self._last.token_ids[-1]
+        stop_id = last_id if finished else None
+        self._extend(user, partial(self._chat.next_prompt, finished=finished, stop_id=stop_id))
 
     def reply(self, sampled: Sampled) -> Turn:
         """Adds a reply, exactly the sampled ids, and returns the turn it makes (without reward)."""
@@ -51,6 +65,9 @@ class Context:
             reply=self._chat.reply_text(sampled.token_ids),
         )
 
-    def _extend(self, user: str, delta: list[int]) -> None:
-        self._message, self._delta = user, delta
-        self.token_ids = self.token_ids + delta
+    def _extend(self, user: str, tokenise: Tokenise) -> None:
+        if self._rewrite is None:
+            self._message, self._delta = user, tokenise(user)
+        else:
+            self._message, self._delta = self._rewrite(user, self.token_ids, tokenise)
+        self.token_ids = self.token_ids + self._delta

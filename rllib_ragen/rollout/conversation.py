@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ragen_envs.seeds import Stream, seed_of
-from rllib_ragen.rollout.context import Context
+from rllib_ragen.rollout.context import Context, Tokenise
 from rllib_ragen.rollout.engines.base import Engine
 from rllib_ragen.types import IntArray, Sampled, Sampling, StopReason, Trajectory, Turn
 
 if TYPE_CHECKING:
     from rllib_ragen.models.chat_format import ChatFormat
+    from rllib_ragen.rollout.connectors import TurnConnectors
 
 _NO_TOKENS: IntArray = np.zeros(0, np.int32)
 
@@ -29,6 +30,8 @@ class Sampler:
     """Sampling of every reply. Its seed is replaced by one per conversation and turn."""
     max_context_tokens: int
     """Limit on the tokens of prompts and replies of one conversation."""
+    connectors: TurnConnectors | None = None
+    """What the user's connectors make of prompts and replies; None: nothing."""
 
 
 class Conversation:
@@ -45,6 +48,10 @@ class Conversation:
     def reply(self) -> str:
         """What it said last."""
         return self.trajectory.turns[-1].reply
+
+    def act(self) -> str:
+        """Returns what its environment hears of what it said last; called once a turn."""
+        return self.reply
 
     def hear(self, message: str, state: str, system: str = "") -> None:
         """Takes a prompt.
@@ -87,19 +94,29 @@ class Conversation:
 class PolicyConversation(Conversation):
     """An agent whose replies a policy samples, token for token."""
 
-    def __init__(self, trajectory: Trajectory, sampler: Sampler, seeds: Sequence[int], prefix: str = "") -> None:
+    def __init__(
+        self,
+        trajectory: Trajectory,
+        sampler: Sampler,
+        seeds: Sequence[int],
+        *,
+        in_game: bool = False,
+        prefix: str = "",
+    ) -> None:
         """
         Args:
             trajectory: empty; `module_id` names the policy.
             sampler: the policy's.
             seeds: the sampling seed of turn k is derived from these and k.
-            prefix: of errors, where an episode has several agents.
+            in_game: whether the episode has several agents.
+            prefix: of errors then.
         """
         super().__init__(trajectory)
         self.sampler = sampler
         self.prefix = prefix
         self._seeds = tuple(seeds)
-        self._context = Context(sampler.chat)
+        self._connected = sampler.connectors and sampler.connectors.open(trajectory, in_game)
+        self._context = Context(sampler.chat, self._rewritten if self._connected else None)
 
     @property
     def policy(self) -> str:
@@ -115,6 +132,9 @@ class PolicyConversation(Conversation):
     def full(self) -> bool:
         """Whether there is no room for one more token; there never will be again."""
         return len(self._context.token_ids) >= self.sampler.max_context_tokens
+
+    def act(self) -> str:
+        return self._connected.act(self.reply) if self._connected else self.reply
 
     def hear(self, message: str, state: str, system: str = "") -> None:
         super().hear(message, state)
@@ -138,6 +158,12 @@ class PolicyConversation(Conversation):
         turn = self._context.reply(sampled)
         self._add(turn)
         return bool(np.isfinite(turn.logprobs).all())
+
+    def _rewritten(self, message: str, token_ids: list[int], tokenise: Tokenise) -> tuple[str, list[int]]:
+        """Says what the user's connectors make of a user message."""
+        assert self._connected is not None
+        last = self.trajectory.turns[-1] if self.trajectory.turns else None
+        return self._connected.hear(message, self._state, last, token_ids, tokenise)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from ray.rllib.utils import force_list
 from ray.rllib.utils.checkpoints import Checkpointable
 from ray.rllib.utils.framework import get_device
 from ray.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME, WEIGHTS_SEQ_NO
+from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 from ragen_envs.text import TextEnv
 from rllib_ragen.faults.heartbeat import resident_gib
@@ -27,6 +28,7 @@ from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.weight_arrays import WeightState, from_array
 from rllib_ragen.models.weight_channel import Rendezvous, TensorSpec
 from rllib_ragen.rollout.collect import collect
+from rllib_ragen.rollout.connectors import TurnConnectors
 from rllib_ragen.rollout.engines.base import Engine, EngineDead
 from rllib_ragen.rollout.engines.hf import HFEngine
 from rllib_ragen.rollout.env_pool import EnvPool
@@ -34,6 +36,7 @@ from rllib_ragen.rollout.episodes import to_episode
 from rllib_ragen.rollout.game_episodes import Episode
 from rllib_ragen.rollout.rllib_metrics import log_episodes
 from rllib_ragen.rollout.specs import EpisodeSpec, training_specs
+from rllib_ragen.rollout.turn_pipelines import TurnPipelines
 from rllib_ragen.types import Sampling
 
 logger = logging.getLogger(__name__)
@@ -74,6 +77,9 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         self._base: MultiRLModule | None = None
         self._next_plain_group = 0
         self.make_env()
+        self._pipelines = TurnPipelines.of(self.config, self.get_spaces())
+        self.connectors: dict[str, TurnConnectors] = {}
+        """What prompts and replies go through, by module id; empty: the config has no connectors."""
         if not self.config.shares_module:
             self.make_module()
 
@@ -193,6 +199,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         for engine in self.engines.values():
             engine.wake()
             engine.reset()
+        self.connectors = self._connect(explore=not greedy, count=count)
         episodes = self._collect(specs, self._sampling(greedy))
         if self.config.sleep:
             for engine in self.engines.values():
@@ -212,6 +219,19 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             return Played([], None, f"{type(error).__name__}: {error}")
         return Played(episodes, self.get_metrics() if count else None, gib=resident_gib())
 
+    def _connect(self, *, explore: bool, count: bool) -> dict[str, TurnConnectors]:
+        """Returns what a batch's prompts and replies go through."""
+        if self._pipelines is None:
+            return {}
+        return self._pipelines.for_each(
+            self.engines,
+            num_ids=len(self.chat.tokenizer),
+            rl_module=self.module,
+            explore=explore,
+            # What pieces log of episodes that do not count stays out of the training's metrics.
+            metrics=self.metrics if count else MetricsLogger(stats_cls_lookup=self.config.stats_cls_lookup, root=False),
+        )
+
     def _collect(self, specs: Sequence[EpisodeSpec], sampling: Sampling) -> list[Episode]:
         """Returns one episode per spec."""
         trajectories = collect(
@@ -223,6 +243,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             max_context_tokens=self.config.max_context_tokens,
             max_concurrent=self.config.max_concurrent,
             env_timeout_s=self.config.env_timeout_s,
+            connectors=next(iter(self.connectors.values()), None),
         )
         return [to_episode(trajectory) for trajectory in trajectories]
 

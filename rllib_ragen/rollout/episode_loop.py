@@ -17,7 +17,8 @@ from rllib_ragen.rollout.engines.base import Engine, EngineFailure
 from rllib_ragen.rollout.env_answers import error_text
 from rllib_ragen.rollout.env_pool import EnvPool, EnvSlot
 from rllib_ragen.rollout.pending_env_calls import PendingEnvCalls
-from rllib_ragen.rollout.session import EnvCall, EnvT, Session, Steps, WholeBatchError
+from rllib_ragen.rollout.session import EnvCall, EnvT, Session, Steps
+from rllib_ragen.rollout.whole_batch import WholeBatchError
 from rllib_ragen.types import Sampled, StopReason
 
 NOT_FINITE = "the engine gave non-finite log-probs"

@@ -55,6 +55,7 @@ class MultiAgentLLMEnvRunner(LLMEnvRunner):
             max_context_tokens=self.config.max_context_tokens,
             max_games=self._max_games,
             env_timeout_s=self.config.env_timeout_s,
+            connectors=self.connectors,
         )
         return [to_multi_agent_episode(spec.group_id, own) for spec, own in zip(games, trajectories, strict=True)]
 

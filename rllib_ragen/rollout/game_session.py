@@ -11,7 +11,8 @@ from rllib_ragen.rollout.conversation import Ask, PolicyConversation, Sampler
 from rllib_ragen.rollout.env_answers import BadAnswer
 from rllib_ragen.rollout.game_answers import Facts, GameAnswer, GameSpec, read_game_answer, read_game_opening
 from rllib_ragen.rollout.scripted_seats import script_of
-from rllib_ragen.rollout.session import Steps, WholeBatchError, on_env
+from rllib_ragen.rollout.session import Steps, on_env
+from rllib_ragen.rollout.whole_batch import WholeBatchError
 from rllib_ragen.types import StopReason, Trajectory
 
 _MAX_IDLE = 1_000
@@ -67,7 +68,7 @@ class GameSession:
                 raise BadAnswer(f"nobody was prompted in {_MAX_IDLE} steps in a row, and the game is not over")
             if asked:
                 yield Ask([*asked.values()], self.mute_when_full)
-            replies = {name: agent.reply for name, agent in asked.items()}
+            replies = {name: agent.act() for name, agent in asked.items()}
             answer = yield from on_env(partial(read_game_answer, replies))
             self._note(replies, answer)
             if answer.over or (self._agents and all(agent.ended for agent in self._agents.values())):
@@ -105,7 +106,9 @@ class GameSession:
         trajectory = Trajectory(group, spec.env_seed, spec.outcome_seed, module_id=module_id, agent_id=name)
         trajectory.instance_key = self._instance_key
         seeds = (spec.sampling_seed, self.seed_index(name))
-        agent = PolicyConversation(trajectory, self._samplers[module_id], seeds, prefix=f"agent {name!r}: ")
+        agent = PolicyConversation(
+            trajectory, self._samplers[module_id], seeds, in_game=True, prefix=f"agent {name!r}: "
+        )
         self._agents[name] = agent
         return agent
 

@@ -28,10 +28,6 @@ EnvT = TypeVar("EnvT", bound=Closable)
 T = TypeVar("T")
 
 
-class WholeBatchError(ValueError):
-    """A mistake that is no episode's own, such as a policy that does not exist: it ends the whole batch."""
-
-
 @dataclass(frozen=True)
 class EnvCall(Generic[EnvT]):
     """Something that the episode's environment is to do."""

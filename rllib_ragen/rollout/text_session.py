@@ -65,7 +65,7 @@ class TextSession:
         ended = False
         while not ended:
             yield from self.conversation.answer()
-            step = yield from on_env(partial(read_step, self.conversation.reply))
+            step = yield from on_env(partial(read_step, self.conversation.act()))
             ended = self.take(step)
 
     def stop(self, reason: StopReason, error: str = "") -> None:

@@ -40,6 +40,7 @@ from rllib_ragen.starpo.checkpoint.save import save_checkpoint
 from rllib_ragen.starpo.config import StarPOConfig
 from rllib_ragen.starpo.counters import Batch, Counters
 from rllib_ragen.starpo.export import export_adapter, export_policy, learner_state
+from rllib_ragen.starpo.learner_connectors import LearnerConnectors
 from rllib_ragen.starpo.matchmaking.games import make_matchmaker
 from rllib_ragen.starpo.probing import InformationProbe
 from rllib_ragen.starpo.rllib_base import RLlibBase, refuse_arguments
@@ -92,6 +93,7 @@ class StarPO(RLlibBase):
             update=self.config.learner_section(),
             max_reply_tokens=self.config.max_reply_tokens,
         )
+        self._connectors = LearnerConnectors(self.config.build_learner_connector(None, None), self.metrics)
         self._matchmaker = make_matchmaker(self.config.policy_plan())
         self._probe = InformationProbe(self.config, self.learner_group, self._matchmaker.main)
         self._rollouts = Rollouts(self.config, self.env_runner_group, self.learner_group)
@@ -106,7 +108,7 @@ class StarPO(RLlibBase):
         self._trajectories = [replace(one, index=index) for index, one in enumerate(batch.trajectories)]
         ahead = Background(self._play_batch) if self.config.overlap == "one_step_off" else None
         own = self._matchmaker.own(self._trajectories)
-        alive = [trajectory for trajectory in own if not trajectory.stop_reason.failed]
+        alive = self._connectors.shaped([trajectory for trajectory in own if not trajectory.stop_reason.failed])
         filtered = filter_groups(alive, self._credit)
         self._log(rollout_statistics(own) | reply_statistics(alive) | filtered.metrics | batch.drawn)
         self._log(self._matchmaker.statistics(own))
@@ -153,15 +155,14 @@ class StarPO(RLlibBase):
 
     def _assign_credit(self, filtered: FilterResult) -> list[TokenRow]:
         """Returns each policy's trajectories are credited by themselves, in the order of the policies' ids."""
-        rows: list[TokenRow] = []
-        self._advantages = {}
+        credited: list[tuple[Trajectory, TokenRow]] = []
         for module_id in sorted({trajectory.module_id for trajectory in filtered.kept}):
             kept = [trajectory for trajectory in filtered.kept if trajectory.module_id == module_id]
             own, measured = self._rows_of(kept, filtered.metrics["kept_ratio"])
-            learnt = [trajectory for trajectory in kept if trajectory.num_reply_tokens]
-            self._advantages |= {t.index: row.advantages for t, row in zip(learnt, own, strict=True)}
-            rows += own
+            credited += zip([one for one in kept if one.num_reply_tokens], own, strict=True)
             self._log(measured)
+        rows = self._connectors.finished(credited)
+        self._advantages = {one.index: row.advantages for (one, _), row in zip(credited, rows, strict=True)}
         return rows
 
     def _update(self, rows: Sequence[TokenRow]) -> None:
@@ -244,13 +245,11 @@ class StarPO(RLlibBase):
         return self._matchmaker.success_by_instance
 
     def gradients(self, num_buckets: int, batch: Sequence[Trajectory] | None = None) -> Gradients:
-        """Measures a batch, none failed; None: the next iteration's, played here, uncounted. In a game the main
-        policy's.
-        """
+        """Measures the main policy's part of a batch, none failed; None: the next one's, played here and uncounted."""
         if batch is None:
             specs = self._matchmaker.training_specs(self._counters.next_group, self.config.num_groups)
             played = self._rollouts.play(specs, count=False).trajectories
-            batch = [one for one in played if not one.stop_reason.failed]
+            batch = self._connectors.shaped([one for one in played if not one.stop_reason.failed])
         own = [trajectory for trajectory in batch if trajectory.module_id == self._matchmaker.main]
         remembered = self._estimator.state()
         (rows, _), settings = self._rows_of(own, 1.0), self.config.learner_section()

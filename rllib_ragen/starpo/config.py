@@ -11,7 +11,7 @@ from pkgutil import resolve_name
 from typing import Any, cast
 
 from pydantic import ValidationError
-from ray.rllib.algorithms.algorithm_config import NotProvided
+from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
 from ragen_envs.games.registry import make_game
@@ -38,6 +38,8 @@ from rllib_ragen.starpo.checks.games import check_groups_are_drawn_one_by_one
 from rllib_ragen.starpo.checks.lora import check_lora
 from rllib_ragen.starpo.checks.model import check_model_and_chat
 from rllib_ragen.starpo.checks.policies import check_policies
+from rllib_ragen.starpo.checks.rllib_parts import check_rllib_parts
+from rllib_ragen.starpo.checks.rllib_settings import check_rllib_settings
 from rllib_ragen.starpo.env_registry import register_task, register_text_envs
 from rllib_ragen.starpo.matchmaking.games import policies_of
 from rllib_ragen.starpo.setters import FluentSetters
@@ -90,6 +92,7 @@ class StarPOConfig(FluentSetters):
         # Text goes to engines as it is; the default connectors want dict spaces of several agents.
         self.add_default_connectors_to_env_to_module_pipeline = False
         self.add_default_connectors_to_module_to_env_pipeline = False
+        self.add_default_connectors_to_learner_pipeline = False
         # RLlib's defaults are made for vectors and timesteps; these are what text and whole episodes need.
         self.batch_mode = "complete_episodes"
         self.episodes_to_numpy = False
@@ -124,6 +127,20 @@ class StarPOConfig(FluentSetters):
         super().environment(env, env_config=env_config, **kwargs)
         return self
 
+    def env_runners(self, **rllib: object) -> StarPOConfig:
+        """Returns the same as AlgorithmConfig's.
+
+        Raises:
+            ConfigError: `enable_connectors`, which RLlib takes and ignores.
+        """
+        if "enable_connectors" in rllib:
+            raise ConfigError(
+                "env_runners(enable_connectors=…) means nothing to StarPO: connectors are used where they are given;"
+                " allowed: env_runners(env_to_module_connector=…, module_to_env_connector=…)"
+            )
+        super().env_runners(**rllib)
+        return self
+
     def algorithm(self, name: str) -> StarPOConfig:
         """Sets estimator, filter and loss by one word (docs/algorithms.md): starpo_s, ppo, grpo, dapo …
 
@@ -136,23 +153,23 @@ class StarPOConfig(FluentSetters):
         keys = {attribute: f"{section}.{key}" for attribute, (section, key) in ATTRIBUTES.items()}
         return self._set(**{attribute: said[key] for attribute, key in keys.items() if key in said})
 
-    def update_from_dict(self, config_dict: Mapping[str, Any]) -> StarPOConfig:
+    def update_from_dict(self, config_dict: Mapping[str, Any] | AlgorithmConfig) -> StarPOConfig:
         """Returns the same as AlgorithmConfig's, but unknown keys are refused.
 
         Raises:
             ValueError: an unknown key, with the nearest known one.
         """
-        for key in config_dict:
+        given: Tree = config_dict.to_dict() if isinstance(config_dict, AlgorithmConfig) else dict(config_dict)
+        for key in given:
             name = attribute_of_key(self, key)
             if not hasattr(self, name) and name not in _TUNE_KEYS and name != _REGISTERED:
                 near = difflib.get_close_matches(key, list(vars(self)), n=1)
                 raise ConfigError(f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-        rest = dict(config_dict)
-        take_registered(cast(Registered, rest.pop(_REGISTERED, {})))
-        for key in _OLD_STACK_KEYS & rest.keys():
-            # RLlib would hand these to training(), which does not have them.
-            setattr(self, key, rest.pop(key))
-        super().update_from_dict(rest)
+        take_registered(cast(Registered, given.pop(_REGISTERED, {})))
+        for key in _OLD_STACK_KEYS & given.keys():
+            # RLlib would merge these with what is there, or hand training() one that it does not have.
+            setattr(self, key, given.pop(key))
+        super().update_from_dict(given)
         return self
 
     # --- what users registered, on its way to other processes -----------------------------------------------------
@@ -331,10 +348,13 @@ class StarPOConfig(FluentSetters):
             ValueError: one sentence that names the key.
         """
         self._seat_policies()
-        super().validate()
         if self.in_evaluation:
             # RLlib's copy for evaluation runners, of which there are none.
+            super().validate()
             return
+        check_rllib_settings(self, StarPOConfig())
+        check_rllib_parts(self, self.has_several_agents, StarPOConfig.to_run_config)
+        super().validate()
         run = self.to_run_config()
         check_config(run, shipped_env=self._text_env_name() is not None)
         if self.has_several_agents:
@@ -382,8 +402,14 @@ class StarPOConfig(FluentSetters):
     # --- what RLlib builds ------------------------------------------------------------------------------------------
 
     def get_default_rl_module_spec(self) -> RLModuleSpec:
-        """Returns the policy, with a value head where the estimator needs one."""
-        from rllib_ragen.models.llm_module import LLMRLModule, ModuleSettings
+        """Returns the policy; what it is made of is `default_model_config`."""
+        from rllib_ragen.models.llm_module import LLMRLModule
+
+        return RLModuleSpec(module_class=LLMRLModule)
+
+    def default_model_config(self) -> Tree:
+        """Returns ModuleSettings, with a value head where the estimator needs one."""
+        from rllib_ragen.models.llm_module import ModuleSettings
 
         settings = ModuleSettings(
             path=str(self.model_folder),
@@ -394,7 +420,7 @@ class StarPOConfig(FluentSetters):
             grouped_attention=self.num_gpus_per_learner == 0,
             lora=self.lora(),
         )
-        return RLModuleSpec(module_class=LLMRLModule, model_config=dict(settings))
+        return dict(settings)
 
     def get_default_learner_class(self) -> Any:
         """Returns the StarPO learner."""
@@ -414,17 +440,9 @@ class StarPOConfig(FluentSetters):
         from rllib_ragen.learner.learner_group import StarPOLearnerGroup
 
         spec = rl_module_spec or self.get_multi_rl_module_spec(env=env, spaces=spaces)
-        return StarPOLearnerGroup(config=self.copy(), module_spec=spec, placement_group=placement_group)
-
-    def build_learner_connector(
-        self, input_observation_space: object, input_action_space: object, device: object = None
-    ) -> Any:
-        """Returns an empty pipeline: rows arrive finished."""
-        from ray.rllib.connectors.learner import LearnerConnectorPipeline
-
-        return LearnerConnectorPipeline(
-            input_observation_space=input_observation_space, input_action_space=input_action_space, connectors=[]
-        )
+        # Learner connectors run in the driver: a learner would make them, too, and never call them.
+        config = self.copy(copy_frozen=False).learners(learner_connector=None)
+        return StarPOLearnerGroup(config=config, module_spec=spec, placement_group=placement_group)
 
     def _env_tree(self) -> Tree:
         name, given = self._text_env_name(), dict(self.env_config)

@@ -16,7 +16,8 @@ from ray.rllib.callbacks.utils import make_callback
 from ragen_envs.tree import Tree
 from rllib_ragen.faults.ending import within
 from rllib_ragen.faults.private_names.of_ray import actor_manager
-from rllib_ragen.faults.private_names.of_rllib import AlgorithmWithoutEvaluators
+from rllib_ragen.models.weight_arrays import WeightState
+from rllib_ragen.starpo.rllib_methods import RefusedMethods
 
 METRICS = "starpo"
 """Key of a result dict under which StarPO's metrics are."""
@@ -40,7 +41,7 @@ def refuse_arguments(method: str, given: Mapping[str, object]) -> None:
             )
 
 
-class RLlibBase(AlgorithmWithoutEvaluators):
+class RLlibBase(RefusedMethods):
     """An algorithm that evaluates on its training runners, saves by itself, and logs under `METRICS`."""
 
     @cached_property
@@ -76,6 +77,15 @@ class RLlibBase(AlgorithmWithoutEvaluators):
         kwargs["evaluation_metrics"] = results
         make_callback("on_evaluate_end", self.callbacks, config.callbacks_on_evaluate_end, kwargs=kwargs)
         return results
+
+    @abstractmethod
+    def _sync_weights(self) -> None:
+        """Gives the runners the learners' weights."""
+
+    def set_weights(self, weights: Mapping[str, WeightState]) -> None:
+        """Gives policies the weights that `get_weights` returned, on learners and runners."""
+        self.learner_group.set_weights(weights)
+        self._sync_weights()
 
     def save_to_path(self, path: str | Path | None = None, **kwargs: object) -> str:
         """Saves: RLlib's newer name for `save`. Returns the folder, which without `path` is a new temporary one.

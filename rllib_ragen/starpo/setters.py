@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
+from ray.rllib.algorithms.algorithm_config import NotProvided
 
 from rllib_ragen.config.paths import enter_model
+from rllib_ragen.faults.private_names.of_rllib_config import ConfigHooks
 
 
-class FluentSetters(AlgorithmConfig):
+class FluentSetters(ConfigHooks):
     """Settings are plain attributes; `RunConfig` says what they may be, when the config is validated."""
 
     def _set(self, **given: Any) -> Self:
@@ -192,8 +193,9 @@ class FluentSetters(AlgorithmConfig):
         kl_in: Literal['loss', 'reward'] = NotProvided,
         value_coeff: float = NotProvided,
         value_clip: float = NotProvided,
+        **rllib: Any,
     ) -> Self:
-        """Sets batch, loss and optimiser. RLlib's arguments that count timesteps do not exist.
+        """Sets batch, loss and optimiser. RLlib's arguments that count timesteps are refused by name.
 
         Args:
             num_groups: task instances per iteration (P) [32]
@@ -236,7 +238,9 @@ class FluentSetters(AlgorithmConfig):
             kl_in: KL penalty as a term of the loss, or as a cost in each turn's reward ['loss']
             value_coeff: weight of the value loss (gae) [0.5]
             value_clip: clip range of the value loss [0.5]
+            rllib: as in AlgorithmConfig.training.
         """
+        super().training(**rllib)
         return self._set(
             num_groups=num_groups,
             group_size=group_size,

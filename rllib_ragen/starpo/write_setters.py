@@ -26,12 +26,13 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
+from ray.rllib.algorithms.algorithm_config import NotProvided
 
 from rllib_ragen.config.paths import enter_model
+from rllib_ragen.faults.private_names.of_rllib_config import ConfigHooks
 
 
-class FluentSetters(AlgorithmConfig):
+class FluentSetters(ConfigHooks):
     """Settings are plain attributes; `RunConfig` says what they may be, when the config is validated."""
 
     def _set(self, **given: Any) -> Self:
@@ -59,7 +60,11 @@ _SETTERS = (
     ),
     _Setter("rollout", "Sets how trajectories are sampled; who samples is `env_runners(num_env_runners=…)`."),
     _Setter("vllm", "Sets how vLLM uses its device; GPUs of one engine are `env_runners(num_gpus_per_env_runner=…)`."),
-    _Setter("training", "Sets batch, loss and optimiser. RLlib's arguments that count timesteps do not exist."),
+    _Setter(
+        "training",
+        "Sets batch, loss and optimiser. RLlib's arguments that count timesteps are refused by name.",
+        extends=True,
+    ),
     _Setter("credit", "Sets how rewards become advantages: filters, normalisation, credit per turn."),
     _Setter("diagnostics", "Sets when it is measured how much reasoning depends on the prompt (docs/diagnostics.md)."),
     _Setter(

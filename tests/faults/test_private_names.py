@@ -23,7 +23,7 @@ from ray.rllib.env.env_runner_group import EnvRunnerGroup
 from ray.tune.registry import register_env
 
 from rllib_ragen.faults.heartbeat import heartbeat_of
-from rllib_ragen.faults.private_names import of_ray
+from rllib_ragen.faults.private_names import of_ray, of_rllib_config
 from rllib_ragen.faults.private_names.need import NameGone, need
 from rllib_ragen.faults.private_names.of_optuna import note
 from rllib_ragen.faults.private_names.of_ray import actor_key, actor_manager, is_registered_env, read_note, write_note
@@ -34,6 +34,7 @@ from rllib_ragen.faults.private_names.of_rllib import (
     local_learner,
     seed_of_runner,
 )
+from rllib_ragen.faults.private_names.of_rllib_config import setting
 from rllib_ragen.faults.private_names.of_rllib_learner import LearnerHooks
 from rllib_ragen.faults.private_names.of_torch import ask_for_amx, c10d, gloo_group, storage_key
 from rllib_ragen.learner.learner import StarPOLearner
@@ -224,7 +225,7 @@ def test_rllib_leaves_the_runners_states_alone_only_if_it_is_told_so(
 
 
 def test_there_is_no_second_group_of_runners_though_there_is_evaluation(local_ray: None, model: Path) -> None:
-    config = digits_config(model).evaluation(evaluation_interval=1, evaluation_num_env_runners=2)
+    config = digits_config(model).evaluation(evaluation_interval=1)
     algorithm = config.build_algo()
     assert algorithm.eval_env_runner_group is None
     algorithm.stop()
@@ -241,6 +242,28 @@ def test_the_iteration_that_is_set_is_the_one_that_is_counted_on(local_ray: None
 def test_every_env_runner_has_a_seed_of_its_own(algo: StarPO) -> None:
     (actor,) = actor_manager(algo.env_runner_group).actors().values()
     assert ray.get(actor.apply.remote(seed_of_runner)) == algo.config.seed + 1
+
+
+def test_what_setters_leave_is_found_under_its_private_name() -> None:
+    config = StarPOConfig().training(train_batch_size_per_learner=3).environment(is_atari=True)
+    config.learners(learner_class=Recording, learner_connector=print).rl_module(model_config={"a": 1})
+    config.env_runners(env_to_module_connector=print, module_to_env_connector=print)
+    found = {name: value for name, value in vars(of_rllib_config).items() if name.isupper()}
+    assert {name: setting(config, attribute) for name, attribute in found.items()} == {
+        "BATCH_PER_LEARNER": 3,
+        "IS_ATARI": True,
+        "LEARNER_CLASS": Recording,
+        "MODEL_CONFIG": {"a": 1},
+        **dict.fromkeys(("LEARNER_CONNECTOR", "ENV_TO_MODULE", "MODULE_TO_ENV"), print),
+        "RL_MODULE_SPEC": None,
+    }
+
+
+def test_every_module_gets_the_default_model_config_and_what_is_said_of_it(model: Path) -> None:
+    config = digits_config(model).rl_module(model_config={"of the user's": 1})
+    assert config.model_config == {**config.default_model_config(), "of the user's": 1}
+    (spec,) = config.get_multi_rl_module_spec().rl_module_specs.values()
+    assert spec.model_config == config.model_config and spec.model_config["path"] == str(model)
 
 
 def test_keys_of_other_spellings_are_translated() -> None:

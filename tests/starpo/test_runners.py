@@ -11,10 +11,12 @@ import pytest
 import ray
 import torch
 
+from rllib_ragen.faults.exit_codes import WorkersLost
 from rllib_ragen.learner.training_data import TokenTrainingData, balance
 from rllib_ragen.models.weight_arrays import from_array
 from rllib_ragen.rollout.specs import training_specs
 from rllib_ragen.starpo.algorithm import StarPO
+from rllib_ragen.starpo.rollouts import Rollouts
 from tests.starpo.build import MODULE, digits_config, largest_difference, random_rows
 
 pytestmark = pytest.mark.usefixtures("local_ray")
@@ -106,6 +108,14 @@ def test_a_programming_error_while_sampling_stops_the_run_with_its_reason(remote
     with pytest.raises(RuntimeError, match=r"sampling failed on env runner .*AttributeError"):
         remote._rollouts.play(training_specs(0, 0, 2, 2), count=False)
     assert remote.env_runner_group.healthy_env_runner_ids() == actor_ids, "nobody had to die for it"
+
+
+def test_sampling_ends_when_its_time_is_up(remote: StarPO) -> None:
+    """The last test with these runners: those that are late are killed."""
+    config = remote.config.copy(copy_frozen=False).env_runners(sample_timeout_s=1e-3)
+    late = Rollouts(config, remote.env_runner_group, remote.learner_group)
+    with pytest.raises(WorkersLost, match=r"rollout\.timeout_s: 4 of 4 episodes are missing after 0\.001 s"):
+        late.play(training_specs(0, 0, 2, 2), count=False)
 
 
 @pytest.mark.parametrize(
