@@ -22,7 +22,8 @@ class Context:
         self._chat = chat
         self.token_ids: list[int] = []
         """Everything so far: the engine's next prompt."""
-        self._delta: list[int] = []
+        self.gained: list[int] = []
+        """Tokens since the last reply: the prompt that waits for one."""
         self._message = ""
         self._last: Sampled | None = None
 
@@ -39,9 +40,9 @@ class Context:
     def reply(self, sampled: Sampled) -> Turn:
         """Adds a reply, exactly the sampled ids, and returns the turn it makes (without reward)."""
         self.token_ids = self.token_ids + sampled.token_ids
-        self._last = sampled
+        self._last, gained, self.gained = sampled, self.gained, []
         return Turn(
-            prompt_ids=np.asarray(self._delta, np.int32),
+            prompt_ids=np.asarray(gained, np.int32),
             reply_ids=np.asarray(sampled.token_ids, np.int32),
             logprobs=np.asarray(sampled.logprobs, np.float32),
             reward=0.0,
@@ -52,5 +53,5 @@ class Context:
         )
 
     def _extend(self, user: str, delta: list[int]) -> None:
-        self._message, self._delta = user, delta
+        self._message, self.gained = user, delta
         self.token_ids = self.token_ids + delta

@@ -28,7 +28,10 @@ from typing import Any, Literal, Self
 
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
 
-from rllib_ragen.config.paths import enter_model
+from rllib_ragen.config.paths import enter_key
+
+_PATHS = {"model_path": "model.path", "input_": "offline.input", "output": "offline.output"}
+"""Attribute → key of the config, of those that are paths."""
 
 
 class FluentSetters(AlgorithmConfig):
@@ -38,7 +41,8 @@ class FluentSetters(AlgorithmConfig):
         for name, value in given.items():
             if value is not NotProvided:
                 # A relative path is from where it is said; actors and trials are elsewhere.
-                setattr(self, name, enter_model(value) if name == "model_path" and isinstance(value, str) else value)
+                is_path = name in _PATHS and isinstance(value, str)
+                setattr(self, name, enter_key(_PATHS[name], value) if is_path else value)
         return self
 '''
 
@@ -61,6 +65,12 @@ _SETTERS = (
     _Setter("vllm", "Sets how vLLM uses its device; GPUs of one engine are `env_runners(num_gpus_per_env_runner=…)`."),
     _Setter("training", "Sets batch, loss and optimiser. RLlib's arguments that count timesteps do not exist."),
     _Setter("credit", "Sets how rewards become advantages: filters, normalisation, credit per turn."),
+    _Setter(
+        "offline_data",
+        "Sets stored trajectories to train from, or a place to store them (docs/offline.md).",
+        extends=True,
+    ),
+    _Setter("alarms", "Sets what an alarm does (docs/diagnostics.md): nothing, warn, or warn and ask to stop."),
     _Setter("diagnostics", "Sets when it is measured how much reasoning depends on the prompt (docs/diagnostics.md)."),
     _Setter(
         "fault_tolerance",
@@ -99,7 +109,8 @@ def _field(attribute: str) -> FieldInfo:
 
 def _argument(attribute: str) -> str:
     """Returns `llm(model=…)` is what everybody would say; a config's attribute `model` is RLlib's own."""
-    return "model" if attribute == "model_path" else attribute
+    section, key = ATTRIBUTES[attribute]
+    return "model" if attribute == "model_path" else key if section == "alarms" else attribute
 
 
 def _type(annotation: Any) -> str:
