@@ -21,11 +21,6 @@ def check_offline(config: RunConfig) -> None:
         raise ConfigError(
             f"offline.output={offline.output} is no folder; allowed: a folder, or a path where none is yet"
         )
-    if credit.estimator == "cloning" and credit.normalize != "none":
-        raise ConfigError(
-            f"credit.normalize={credit.normalize} with credit.estimator=cloning, whose advantages are all 1; allowed:"
-            " none"
-        )
     if offline.input == PLAYED:
         return
     refused = {
