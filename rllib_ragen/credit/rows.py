@@ -23,9 +23,9 @@ def to_rows(
 
     The mask is exactly the sampled tokens, also of replies that were cut off at their length limit. Values are the
     critic's, [num_tokens] each, or None. normalize "batch": advantages are divided by their std (ddof = 0, + 1e-6)
-    over the batch's trained tokens (unless all are equal), so that the gradient's size does not depend on the scale of the rewards; they are
-    not centred, so every group's own baseline stays where it was. weights: factors on the trajectories' policy losses
-    (`loss_weights`); None: 1 each.
+    over the batch's trained tokens (unless all are equal), so that the gradient's size does not depend on the scale of
+    the rewards; they are not centred, so every group's own baseline stays where it was. weights: factors on the
+    trajectories' policy losses (`loss_weights`); None: 1 each.
 
     Raises ValueError for a trajectory whose first token was sampled: nothing predicts it.
     """

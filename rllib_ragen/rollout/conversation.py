@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -23,7 +23,7 @@ _NO_TOKENS: IntArray = np.zeros(0, np.int32)
 class Heard:
     """A prompt that waits for its reply."""
 
-    token_ids: IntArray = _NO_TOKENS
+    token_ids: IntArray = field(default_factory=lambda: _NO_TOKENS)
     """Tokens that the context gained by it; empty: there was no room."""
     prompt: str = ""
     state: str = ""

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ray.rllib.callbacks.callbacks import RLlibCallback
 
 from ragen_envs.tree import Tree
 from rllib_ragen.diagnostics.alarm_rules import WATCHED
 from rllib_ragen.diagnostics.alarms import Alarms, measured
-
-if TYPE_CHECKING:
-    from rllib_ragen.starpo.algorithm import StarPO
 
 logger = logging.getLogger(__name__)
 
@@ -28,12 +25,12 @@ class AlarmCallback(RLlibCallback):
     It keeps nothing itself: the rows are the algorithm's, and part of its checkpoints.
     """
 
-    def on_evaluate_end(self, *, algorithm: StarPO, evaluation_metrics: Tree, **kwargs: object) -> None:
+    def on_evaluate_end(self, *, algorithm: Any, evaluation_metrics: Tree, **kwargs: object) -> None:
         """Watches a validation, sampled and greedy."""
         for name in ("sampled", "greedy"):
             _watch(algorithm, {"split": "val", **measured(evaluation_metrics[name])})
 
-    def on_train_result(self, *, algorithm: StarPO, result: Tree, **kwargs: object) -> None:
+    def on_train_result(self, *, algorithm: Any, result: Tree, **kwargs: object) -> None:
         """Watches an iteration, and adds to its result."""
         alarms = _watch(algorithm, measured(result["starpo"]))
         result["alarms"] = {name: float(holds) for name, holds in alarms.holding.items()}
@@ -41,7 +38,7 @@ class AlarmCallback(RLlibCallback):
             result["stop_reason"], result["done"] = algorithm.stop_reason, True
 
 
-def _watch(algorithm: StarPO, row: Mapping[str, Any]) -> Alarms:
+def _watch(algorithm: Any, row: Mapping[str, Any]) -> Alarms:
     progress = algorithm.progress
     alarms = Alarms(algorithm.config.to_run_config().alarms, progress.watched)
     given = {"iteration": progress.iteration, **row}

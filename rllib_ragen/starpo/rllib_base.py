@@ -100,7 +100,7 @@ class RLlibBase(AlgorithmWithoutEvaluators):
             if greedy != bool(self.evaluation_config.explore):
                 own = MetricsLogger(stats_cls_lookup=config.stats_cls_lookup, root=True)
                 own.aggregate(self.evaluation_metrics)
-                results[ENV_RUNNER_RESULTS] = own.reduce()
+                results[ENV_RUNNER_RESULTS] = own.reduce(compile=True)
         kwargs["evaluation_metrics"] = results
         make_callback("on_evaluate_end", self.callbacks, config.callbacks_on_evaluate_end, kwargs=kwargs)
         return results

@@ -77,7 +77,7 @@ def test_the_modes_are_the_runs_own_and_others_are_refused(model: Path) -> None:
     run = digits_config(model).alarms(entropy_collapse="stop").to_run_config()
     assert run.alarms == AlarmsSection(entropy_collapse="stop")
     assert StarPOConfig.from_run_config(run).to_run_config().alarms == run.alarms
-    with pytest.raises(ConfigError, match=r"alarms\.repetition.*loud.*off.*warn.*stop"):
+    with pytest.raises(ConfigError, match=r"alarms\.repetition: must be one of off, warn, stop"):
         digits_config(model).alarms(repetition="loud").validate()
     with pytest.raises(TypeError, match="unexpected keyword argument 'collapse'"):
         digits_config(model).alarms(collapse="stop")

@@ -89,7 +89,7 @@ def test_a_stored_batch_makes_the_step_that_was_made_when_it_was_played(model: P
     assert largest_difference(own, stored.after_one) < LR / 20
     assert (result["starpo"]["data_passes"], result["starpo"]["logprob_gap_max"] < 1e-3) == (1.0, True)
     assert np.isnan(result["starpo"]["policy_lag"])
-    assert made == [] and "episode_return_mean" not in result["env_runners"]
+    assert made == [] and "env_runners" not in result
     # Nothing is played for training; evaluation is, with the new weights.
     found = algo.evaluate()
     assert (found["env_runners"]["num_episodes"], len(made)) == (2, 4)
@@ -97,12 +97,12 @@ def test_a_stored_batch_makes_the_step_that_was_made_when_it_was_played(model: P
 
 
 def test_later_passes_are_weighed_against_the_stored_log_probs(model: Path, stored: Stored, tmp_path: Path) -> None:
-    config = offline(model, stored.folder, num_groups=3)
+    config = offline(model, stored.folder / "iteration_000001.jsonl", num_groups=3)
     algo: StarPO = config.build_algo()
     results = [algo.train()["starpo"] for _ in range(2)]
     algo.save_to_path(tmp_path)
     results += [algo.train()["starpo"] for _ in range(4)]
-    assert [result["data_passes"] for result in results] == [3 * k / 8 for k in range(1, 7)]
+    assert [result["data_passes"] for result in results] == [3 * k / 4 for k in range(1, 7)]
     gaps = [result["logprob_gap_mean"] for result in results]
     assert gaps[-1] > 10 * gaps[0], "the policy leaves the one that sampled, and the ratio knows"
     assert max(result["clip_ratio"] for result in results) > 0
@@ -110,7 +110,7 @@ def test_later_passes_are_weighed_against_the_stored_log_probs(model: Path, stor
     assert len(set(groups)) == 3 and all(groups.count(group) == 4 for group in groups)
     # The order of the groups follows from seed and counters.
     again = StarPO.from_checkpoint(tmp_path)
-    assert again.config.to_run_config().offline.input == str(stored.folder)
+    assert again.config.to_run_config().offline.input == str(stored.folder / "iteration_000001.jsonl")
     assert str([metrics_of({"starpo": again.train()["starpo"]}) for _ in range(4)]) == str(
         [metrics_of({"starpo": result}) for result in results[2:]]
     )
@@ -140,14 +140,14 @@ def test_cloning_makes_stored_replies_likelier_than_they_were(model: Path, store
     for _ in range(9):
         last = algo.train()["starpo"]
     # The loss is minus the log-ratio to the policy that sampled.
-    assert abs(first["policy_loss"]) < 1e-3 and last["policy_loss"] < -0.2
+    assert last["policy_loss"] < first["policy_loss"] - 0.2
     assert last["clip_ratio"] == 0
     algo.stop()
 
 
 def test_the_better_of_stored_replies_teach_more_with_advantages(model: Path, stored: Stored) -> None:
     """Advantage-weighted: replies above their group's mean become likelier than the others of the data."""
-    config = offline(model, stored.folder, num_groups=8).credit(estimator="raft", normalize="none")
+    config = offline(model, stored.folder, num_groups=8, estimator="raft", normalize="none")
     algo: StarPO = config.training(loss="log_likelihood", entropy_coeff=0.0).build_algo()
     for _ in range(8):
         algo.train()
@@ -277,5 +277,5 @@ def test_keys_that_mean_nothing_without_play_are_refused(
 
 
 def test_a_place_that_is_a_file_is_refused(model: Path, stored: Stored) -> None:
-    with pytest.raises(ConfigError, match=r"offline\.output=.*trajectories\.jsonl is a file; allowed: a folder"):
+    with pytest.raises(ConfigError, match=r"offline\.output=.*trajectories\.jsonl is no folder; allowed: a folder"):
         digits_config(model).offline_data(output=str(stored.run_file)).validate()
