@@ -103,7 +103,7 @@ def test_the_module_of_a_checkpoint_scores_and_generates_without_a_pickle(algo: 
     with pytest.raises(ValueError, match=r"holds no whole policy; .*StarPO\.from_checkpoint\(FOLDER\)"):
         LLMRLModule.from_checkpoint(tmp_path)
     with pytest.raises(ValueError, match=r"takes a path, a dtype"):
-        LLMRLModule.from_checkpoint(tmp_path / MODULE, dtype="float8")
+        LLMRLModule.from_checkpoint(tmp_path / MODULE, dtype="float8")  # type: ignore[arg-type]
 
 
 def test_a_module_is_built_from_any_transformers_folder(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import torch
 
 from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.diagnostics.alarms import measured
 from rllib_ragen.learner.losses.policy import log_likelihood_loss
 from rllib_ragen.rollout.trajectory_files import read_trajectories, trajectory_files
 from rllib_ragen.run.log import RunLog
@@ -44,7 +45,7 @@ def stored(model: Path, tmp_path_factory: pytest.TempPathFactory, local_ray: Non
     log = RunLog(folder)
     for iteration in (1, 2):
         metrics = metrics_of(algo.train())
-        log.train(iteration, 0.0, metrics, algo.last_trajectories(), algo.last_advantages())
+        log.train(iteration, 0.0, measured(metrics), algo.last_trajectories(), algo.last_advantages())
         batches.append(algo.last_trajectories())
         after.append(weights(algo.learner_group._learner))
     log.close()
@@ -105,7 +106,7 @@ def test_later_passes_are_weighed_against_the_stored_log_probs(model: Path, stor
     assert [result["data_passes"] for result in results] == [3 * k / 4 for k in range(1, 7)]
     gaps = [result["logprob_gap_mean"] for result in results]
     assert gaps[-1] > 10 * gaps[0], "the policy leaves the one that sampled, and the ratio knows"
-    assert max(result["clip_ratio"] for result in results) > 0
+    assert max(result["clip_fraction"] for result in results) > 0
     groups = [trajectory.group_id for trajectory in algo.last_trajectories()]
     assert len(set(groups)) == 3 and all(groups.count(group) == 4 for group in groups)
     # The order of the groups follows from seed and counters.
@@ -141,7 +142,7 @@ def test_cloning_makes_stored_replies_likelier_than_they_were(model: Path, store
         last = algo.train()["starpo"]
     # The loss is minus the log-ratio to the policy that sampled.
     assert last["policy_loss"] < first["policy_loss"] - 0.2
-    assert last["clip_ratio"] == 0
+    assert last["clip_fraction"] == 0
     algo.stop()
 
 
@@ -212,7 +213,7 @@ def changed(change: Callable[[Tree], Any]) -> Callable[[str], str]:
     return spoil
 
 
-SPOILT = {
+SPOILT: dict[str, tuple[Callable[[str], str], str]] = {
     "cut off": (lambda line: line[: len(line) // 2], r"line 1 of .*is cut off, or no JSON"),
     "no object": (lambda line: "[1, 2]", r"is no trajectory: 'list' object has no attribute 'get'"),
     "no log-probs": (changed(lambda r: [t.pop("logprobs") for t in r["turns"]]), r"line 1 of .*has no 'logprobs'"),
