@@ -1,4 +1,4 @@
-"""RLlib's evaluate/save/cleanup, implemented on the training runners."""
+"""RLlib's doors, from evaluate to cleanup, implemented on the training runners; and a policy's voice."""
 
 from __future__ import annotations
 
