@@ -92,8 +92,8 @@ class StarPOConfig(FluentSetters):
         # Text goes to engines as it is; the default connectors want dict spaces of several agents.
         self.add_default_connectors_to_env_to_module_pipeline = False
         self.add_default_connectors_to_module_to_env_pipeline = False
-        # RLlib's defaults are made for vectors and timesteps; these are what text and whole episodes need.
         self.callbacks_class = AlarmCallback
+        # RLlib's defaults are made for vectors and timesteps; these are what text and whole episodes need.
         self.batch_mode = "complete_episodes"
         self.episodes_to_numpy = False
         self.create_local_env_runner = False
