@@ -29,9 +29,10 @@ import ray
 import torch
 
 from ragen_envs.text import TextEnv
+from rllib_ragen.diagnostics.alarms import measured
 from rllib_ragen.faults.private_names.of_rllib import local_learner
 from rllib_ragen.rollout.engines.hf import HFEngine
-from rllib_ragen.run.log import RunLog, measured
+from rllib_ragen.run.log import RunLog
 from rllib_ragen.starpo.algorithm import StarPO
 from rllib_ragen.starpo.config import StarPOConfig
 

@@ -37,6 +37,8 @@ class Stream(IntEnum):
     BASELINE_OUTCOME = 22
     GAME_CHANCE = 23
     SUBSTITUTE_MOVES = 24
+    CHAT_SAMPLING = 25
+    OFFLINE_ORDER = 26
 
 
 def seed_of(stream: Stream, *words: int) -> int:

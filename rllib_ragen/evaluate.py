@@ -84,7 +84,7 @@ def evaluate(config: RunConfig, saved: SavedState | None, split: str, num_instan
     """
     baselines = find_baselines(config)
     start_ray(config)
-    from rllib_ragen.run.log import measured
+    from rllib_ragen.diagnostics.alarms import measured
     from rllib_ragen.run.loop import build, load
 
     algo = build(config)

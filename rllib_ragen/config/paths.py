@@ -11,8 +11,12 @@ from rllib_ragen.config.errors import ConfigError
 
 EMBEDDED_MODEL = "tiny"
 """`model.path` of the model that ships with the package."""
-PATH_KEYS = ("model.path", "results_dir")
+PLAYED = "sampler"
+"""`offline.input` of a run that plays its trajectories: RLlib's word."""
+PATH_KEYS = ("model.path", "offline.input", "offline.output", "results_dir")
 """Keys of a config that are paths."""
+_NAMES = {"model.path": EMBEDDED_MODEL, "offline.input": PLAYED}
+"""What such a key may say that is a name, and no path."""
 _TUNE_STARTED_IN = "TUNE_ORIG_WORKING_DIR"
 """Ray's name for the folder that a trial's driver was started in; the trial's own is Tune's."""
 
@@ -39,9 +43,16 @@ def enter_path(given: str | Path, folder: str | Path | None = None) -> Path:
     return Path(os.path.abspath(base / expanded))
 
 
+def enter_key(key: str, given: str, folder: str | Path | None = None) -> str:
+    """Returns the value of a key of PATH_KEYS: a name stays one, anything else is a path (`./tiny` a folder of that
+    name).
+    """
+    return given if given == _NAMES.get(key) else str(enter_path(given, folder))
+
+
 def enter_model(given: str, folder: str | Path | None = None) -> str:
-    """Returns `model.path`: `tiny` stays a name, anything else is a path (`./tiny` a folder of that name)."""
-    return given if given == EMBEDDED_MODEL else str(enter_path(given, folder))
+    """Returns `model.path`, as `enter_key` does."""
+    return enter_key("model.path", given, folder)
 
 
 def enter_paths(tree: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:
@@ -53,8 +64,7 @@ def enter_paths(tree: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:
         section, _, name = key.rpartition(".")
         holder = entered.get(section) if section else entered
         if isinstance(holder, Mapping) and isinstance(given := holder.get(name), (str, Path)):
-            absolute = enter_model(str(given), folder) if key == "model.path" else str(enter_path(given, folder))
-            changed = {**holder, name: absolute}
+            changed = {**holder, name: enter_key(key, str(given), folder)}
             entered = {**entered, section: changed} if section else changed
     return entered
 
@@ -73,6 +83,11 @@ def leave_path(path: str | Path, folder: Path, root: Path) -> str:
     return os.path.relpath(absolute, folder) if moves_along else str(absolute)
 
 
+def leave_key(key: str, given: str, folder: Path, root: Path) -> str:
+    """Returns the inverse of `enter_key`, as `leave_path` says it."""
+    return given if given == _NAMES.get(key) else leave_path(given, folder, root)
+
+
 def leave_paths(tree: Mapping[str, Any], folder: Path, root: Path) -> dict[str, Any]:
     """Returns the inverse of `enter_paths`, for a file in `folder` of the folder `root`, which may be moved."""
     left = dict(tree)
@@ -80,8 +95,8 @@ def leave_paths(tree: Mapping[str, Any], folder: Path, root: Path) -> dict[str, 
         section, _, name = key.rpartition(".")
         holder = left.get(section) if section else left
         given = holder.get(name) if isinstance(holder, Mapping) else None
-        if isinstance(holder, Mapping) and isinstance(given, str) and given != EMBEDDED_MODEL:
-            changed = {**holder, name: leave_path(given, folder, root)}
+        if isinstance(holder, Mapping) and isinstance(given, str):
+            changed = {**holder, name: leave_key(key, given, folder, root)}
             left = {**left, section: changed} if section else changed
     return left
 

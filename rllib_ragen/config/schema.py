@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from ragen_envs.games.limits import GameLimits
 from ragen_envs.text import PromptStyle, TextLimits
 from ragen_envs.tree import Tree
-from rllib_ragen.config.paths import EMBEDDED_MODEL, enter_model, enter_path
+from rllib_ragen.config.paths import EMBEDDED_MODEL, PLAYED, enter_key, enter_model, enter_path
 from rllib_ragen.config.task_names import shipped_game_name
 
 WITH_DATA = ("webshop", "ragen/Webshop-v0", "search_qa", "ragen/SearchQa-v0", "maths", "ragen/Maths-v0")
@@ -293,7 +293,7 @@ class LearnerSection(Section):
     loss: str = Field(
         "token",
         description="token: ratio of each token (PPO); sequence: of its trajectory (GSPO: wants clips near 3e-4);"
-        " or my_pkg:my_loss",
+        " log_likelihood: no ratio and no clip (cloning); or my_pkg:my_loss",
     )
     tis_cap: float | None = Field(
         None,
@@ -320,6 +320,24 @@ class LearnerSection(Section):
     )
     value_coeff: float = Field(0.5, ge=0, le=1e6, description="weight of the value loss (gae)")
     value_clip: float = Field(0.5, gt=0, le=1e6, description="clip range of the value loss")
+
+
+class OfflineSection(Section):
+    """Training from stored trajectories, and storing them (docs/offline.md)."""
+
+    input: str = Field(
+        PLAYED,
+        description="where training trajectories come from; `sampler`: they are played; else a JSONL file, a folder"
+        " of such files or a pattern as runs/*/trajectories.jsonl",
+    )
+    output: str | None = Field(
+        None, description="folder that gets every iteration's trajectories as a JSONL file; null: none"
+    )
+
+    @field_validator("input", "output", mode="after")
+    @classmethod
+    def _absolute(cls, path: str | None, info: ValidationInfo) -> str | None:
+        return None if path is None else enter_key(f"offline.{info.field_name}", path)
 
 
 class EvalSection(Section):
@@ -394,6 +412,7 @@ class RunConfig(Section):
     vllm: VLLMSection = Field(default_factory=VLLMSection)
     credit: CreditSection = Field(default_factory=CreditSection)
     learner: LearnerSection = Field(default_factory=LearnerSection)
+    offline: OfflineSection = Field(default_factory=OfflineSection)
     eval: EvalSection = Field(default_factory=EvalSection)
     diagnostics: DiagnosticsSection = Field(default_factory=DiagnosticsSection)
     alarms: AlarmsSection = Field(default_factory=AlarmsSection)

@@ -11,6 +11,7 @@ from rllib_ragen.credit.estimator import Estimator
 _HERE = "rllib_ragen.credit"
 _SHIPPED = {
     "bi_level_gae": f"{_HERE}.bi_level_gae:BiLevelGAE",
+    "cloning": f"{_HERE}.cloning:Cloning",
     "dr_grpo": f"{_HERE}.dr_grpo:DrGRPO",
     "gae": f"{_HERE}.gae:GAE",
     "gigpo": f"{_HERE}.gigpo:GiGPO",

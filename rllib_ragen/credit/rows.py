@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from rllib_ragen.credit.estimator import Credit
+from rllib_ragen.credit.groups import ROUNDING
 from rllib_ragen.types import FloatArray, TokenRow, Trajectory
 
 
@@ -22,9 +23,9 @@ def to_rows(
 
     The mask is exactly the sampled tokens, also of replies that were cut off at their length limit. Values are the
     critic's, [num_tokens] each, or None. normalize "batch": advantages are divided by their std (ddof = 0, + 1e-6)
-    over the batch's trained tokens, so that the gradient's size does not depend on the scale of the rewards; they are
-    not centred, so every group's own baseline stays where it was. weights: factors on the trajectories' policy losses
-    (`loss_weights`); None: 1 each.
+    over the batch's trained tokens (unless all are equal), so that the gradient's size does not depend on the scale of
+    the rewards; they are not centred, so every group's own baseline stays where it was. weights: factors on the
+    trajectories' policy losses (`loss_weights`); None: 1 each.
 
     Raises ValueError for a trajectory whose first token was sampled: nothing predicts it.
     """
@@ -57,4 +58,6 @@ def _row(trajectory: Trajectory, credit: Credit, values: FloatArray, scale: np.f
 def _batch_scale(trajectories: Sequence[Trajectory], credits: Sequence[Credit]) -> np.float32:
     trained = [c.advantages[t.turn_index() >= 0] for t, c in zip(trajectories, credits, strict=True)]
     advantages = np.concatenate([np.zeros(0, np.float32), *trained]).astype(np.float64)
-    return np.float32(1.0 / (advantages.std() + 1e-6)) if len(advantages) else np.float32(1)
+    std = advantages.std() if len(advantages) else 0.0
+    # Advantages that are all the same, as those of cloning, have no scale to be freed of.
+    return np.float32(1.0 / (std + 1e-6)) if std > ROUNDING else np.float32(1)

@@ -205,3 +205,23 @@ RULES: dict[str, Rule] = {
     )
 }
 """Rules by the names of AlarmsSection's switches."""
+WATCHED = (
+    "iteration",
+    "split",
+    "success",
+    "group_reward_std",
+    "entropy",
+    "grad_norm",
+    "return_mean",
+    "empty_in_a_row",
+    "skipped_steps",
+    "num_trained_tokens",
+    "policy_loss",
+    "value_loss",
+    "empty_thought_ratio",
+    "repeated_ratio",
+    "reply_tokens_mean",
+    "policy_lag",
+    "logprob_gap_k3",
+)
+"""All that the rules read of a row."""

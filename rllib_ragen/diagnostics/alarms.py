@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.schema import AlarmMode, AlarmsSection
 from rllib_ragen.diagnostics.alarm_rules import RULES, Row
 
@@ -27,6 +30,12 @@ class Alarm:
         return asdict(self)
 
 
+def measured(metrics: Mapping[str, Any]) -> Tree:
+    """Returns plain numbers, with None where there was nothing to measure: JSON has no NaN."""
+    numbers = {name: float(value) for name, value in metrics.items()}
+    return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+
+
 class Alarms:
     """The state of a run's alarms: a function of its rows alone, so feeding a run's rows again restores it."""
 
@@ -35,6 +44,11 @@ class Alarms:
         self._modes: dict[str, AlarmMode] = section.model_dump()
         self._rows: list[Row] = list(rows)
         self._holding = {name for name, mode in self._modes.items() if mode != "off" and RULES[name](self._rows)}
+
+    @property
+    def holding(self) -> dict[str, bool]:
+        """Says of every alarm that is not off whether its rule holds now."""
+        return {name: name in self._holding for name, mode in self._modes.items() if mode != "off"}
 
     def feed(self, row: Row) -> list[Alarm]:
         """Counts a training or evaluation row, as logged; the alarms that it sets off.

@@ -22,6 +22,7 @@ from rllib_ragen.models.load import first_line, load_tokenizer
 
 _MARK = "RAGENSTANDIN"
 THINK, THOUGHT_END = "<think>", "</think>"
+_ROLES = ("system", "user", "assistant")
 _CACHE = 4096
 """Texts whose tokens are remembered: prompts of a batch are much alike."""
 
@@ -115,6 +116,29 @@ class ChatFormat:
         """
         return list(self._first(system, user))
 
+    def conversation(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
+        """Returns token ids of a conversation up to the model's next token; of one message, or of a system message and
+        one, those of `first_prompt`.
+
+        Earlier replies are what the template makes of their words, so this is not the token history of an episode.
+
+        Args:
+            messages: {"role": "system", "user" or "assistant", "content": text} each; a system message comes first.
+
+        Raises:
+            ValueError: something else, or the template refuses it; one sentence.
+        """
+        for message in messages:
+            if not isinstance(message, Mapping) or set(message) != {"role", "content"}:
+                raise ValueError(f"messages: each must have 'role' and 'content', and no more; not {message!r}")
+            if message["role"] not in _ROLES or not isinstance(message["content"], str):
+                raise ValueError(f"messages: 'role' must be one of {', '.join(_ROLES)}, and 'content' a text")
+        told = [{**message, "content": self._disarm(message["content"])} for message in messages]
+        system = told.pop(0)["content"] if told and told[0]["role"] == "system" else ""
+        if not told or told[-1]["role"] != "user" or any(message["role"] == "system" for message in told):
+            raise ValueError("messages: a user's must be the last, and a system message may only be the first")
+        return list(self._encode(self._render(self._with_system(system, told)) + self._prompt_suffix))
+
     def next_prompt(self, user: str, finished: bool, stop_id: int | None = None) -> list[int]:
         """Says what the context gains after a reply: everything up to the model's next token.
 
@@ -131,20 +155,29 @@ class ChatFormat:
         """Returns a reply for the environment and for people: no stop token at its end, the reply prefix back in
         front.
         """
+        return self.reply_prefix + self.sampled_text(token_ids)
+
+    def sampled_text(self, token_ids: Sequence[int]) -> str:
+        """Returns what was sampled of a reply: `reply_text` without the prefix."""
         ids = list(token_ids)
         if ids and ids[-1] in self.stop_token_ids:
             ids.pop()
         text = self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
         assert isinstance(text, str)
-        return self.reply_prefix + text
+        return text
 
     def _encode_first(self, system: str, user: str) -> tuple[int, ...]:
         messages = [{"role": "user", "content": self._disarm(user)}]
-        if system and self._takes_system:
-            messages.insert(0, {"role": "system", "content": self._disarm(system)})
-        elif system:
-            messages[0]["content"] = f"{self._disarm(system)}\n\n{messages[0]['content']}"
-        return self._encode(self._render(messages) + self._prompt_suffix)
+        return self._encode(self._render(self._with_system(self._disarm(system), messages)) + self._prompt_suffix)
+
+    def _with_system(self, system: str, messages: list[dict[str, str]]) -> list[dict[str, str]]:
+        """Returns the messages behind a system message; without such a role it goes atop the first of them."""
+        if not system:
+            return messages
+        if self._takes_system:
+            return [{"role": "system", "content": system}, *messages]
+        first = messages[0]
+        return [{**first, "content": f"{system}\n\n{first['content']}"}, *messages[1:]]
 
     def _encode_next(self, user: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Returns (delta with the end of turn, delta after it). Without an end-of-turn token both are the same."""

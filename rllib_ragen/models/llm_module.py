@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import Any, NoReturn, TypedDict, TypeVar
+from pathlib import Path
+from typing import Any, Literal, TypedDict, TypeVar
 
 import torch
 from ray.rllib.core.rl_module.apis import InferenceOnlyAPI
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from ragen_envs.spaces import AnyText
 from rllib_ragen.faults.heartbeat import beat
 from rllib_ragen.models.attention import ATTENTION
 from rllib_ragen.models.fsdp import gathered, shard
@@ -93,12 +96,58 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
             self._check_head()
 
     @classmethod
-    def from_checkpoint(cls, path: Any, filesystem: Any = None, **kwargs: Any) -> NoReturn:
-        """Raises ValueError with what to call: RLlib's way reads a pickle, and no checkpoint here has one."""
-        raise ValueError(
-            "RLModule.from_checkpoint reads pickles; of a StarPO checkpoint call StarPO.from_checkpoint(FOLDER) for all"
-            " of it, or transformers' AutoModelForCausalLM.from_pretrained(FOLDER/default_policy/policy) for the policy"
+    def from_checkpoint(
+        cls,
+        path: Any,
+        filesystem: Any = None,
+        *,
+        dtype: Literal["float32", "bfloat16"] = "float32",
+        temperature: float = 1.0,
+        **kwargs: Any,
+    ) -> LLMRLModule:
+        """Builds the policy of a checkpoint, inference-only: it scores tokens, and `llm` is the transformers model.
+
+        RLlib's own `RLModule.from_checkpoint` looks for a pickle, which no checkpoint here has.
+
+        Args:
+            path: a policy's folder in a checkpoint, `FOLDER/default_policy`; or any plain transformers folder.
+            filesystem: must be None: folders are mounted here.
+            dtype: type of the weights.
+            temperature: log-probs are those of softmax(logits / temperature).
+            kwargs: must be empty.
+
+        Raises:
+            ValueError: no such folder, one with adapters alone, or arguments that have no meaning here.
+        """
+        folder = Path(getattr(path, "path", path))
+        policy = next((one for one in (folder / "policy", folder) if (one / "config.json").is_file()), None)
+        if filesystem is not None or kwargs or dtype not in ("float32", "bfloat16"):
+            raise ValueError(
+                "LLMRLModule.from_checkpoint takes a path, a dtype (float32 or bfloat16) and a temperature, and no more"
+            )
+        if policy is None:
+            raise ValueError(
+                f"{str(folder)!r} holds no whole policy; allowed: FOLDER/default_policy of a StarPO checkpoint FOLDER,"
+                " or a transformers folder. For all of a run call StarPO.from_checkpoint(FOLDER); of a run that trains"
+                " adapters, StarPO.from_checkpoint(FOLDER).export_model(OTHER) makes one"
+            )
+        whole = ModuleSettings(
+            path=str(policy),
+            dtype=dtype,
+            temperature=temperature,
+            value_head=False,
+            seed=0,
+            grouped_attention=True,
+            lora=None,
         )
+        module: LLMRLModule = RLModuleSpec(
+            module_class=cls,
+            observation_space=AnyText(),
+            action_space=AnyText(),
+            inference_only=True,
+            model_config=dict(whole),
+        ).build()
+        return module
 
     def get_non_inference_attributes(self) -> list[str]:
         """Samplers need no critic."""
@@ -174,6 +223,17 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         shard(self, layers, ("token_outputs", "lm"), device)
 
     def _forward(self, batch: dict[str, Tensor], **kwargs: Any) -> dict[str, Tensor]:
+        """Returns `token_outputs` of "input_ids" and "trained", in inference as in training.
+
+        Raises:
+            ValueError: the batch has something else, such as RLlib's "obs".
+        """
+        if not {"input_ids", "trained"} <= batch.keys():
+            raise ValueError(
+                f"a batch with {', '.join(map(repr, batch)) or 'nothing'}: an LLMRLModule scores given tokens"
+                " ('input_ids' [B, T] int64, 'trained' [B, T] bool); to act with a policy call algo.chat(messages), or"
+                " generate with its transformers model, module.llm"
+            )
         outputs: Any = self.token_outputs(batch["input_ids"], batch["trained"], **kwargs)
         return dict(outputs)
 

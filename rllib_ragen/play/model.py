@@ -15,9 +15,8 @@ from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.models.load import load_model
 from rllib_ragen.models.tiny.run_model import run_model_folder
 from rllib_ragen.play.shown_session import PlayerLeft, show
-from rllib_ragen.rollout.conversation import Ask, PolicyConversation, Sampler
+from rllib_ragen.rollout.conversation import Ask, PolicyConversation, Sampler, reply_sampling
 from rllib_ragen.rollout.engines.hf import HFEngine
-from rllib_ragen.types import Sampling
 
 
 class Model(PolicyConversation):
@@ -52,12 +51,6 @@ def load_sampler(config: RunConfig, adapter: Path | None, *, greedy: bool) -> Sa
     chat = ChatFormat.from_folder(
         folder, reply_prefix=config.env.reply_prefix, template_kwargs=config.model.template_kwargs
     )
-    sampling = Sampling(
-        max_tokens=rollout.max_reply_tokens,
-        stop_token_ids=chat.stop_token_ids,
-        temperature=0.0 if greedy else rollout.temperature,
-        top_p=1.0 if greedy else rollout.top_p,
-        top_k=0 if greedy else rollout.top_k,
-    )
+    sampling = reply_sampling(rollout, chat, greedy=greedy)
     engine = HFEngine(model, max_context=rollout.max_context_tokens, max_rows=1)
     return Sampler(engine, chat, sampling, rollout.max_context_tokens)

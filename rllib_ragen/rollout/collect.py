@@ -10,7 +10,7 @@ from rllib_ragen.rollout.connectors import TurnConnectors
 from rllib_ragen.rollout.conversation import PolicyConversation, Sampler
 from rllib_ragen.rollout.engines.base import Engine
 from rllib_ragen.rollout.env_pool import EnvPool
-from rllib_ragen.rollout.episode_loop import EpisodeLoop
+from rllib_ragen.rollout.episode_loop import EpisodeLoop, Watcher
 from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.rollout.text_session import TextSession
 from rllib_ragen.types import Sampling, Trajectory
@@ -27,6 +27,7 @@ def collect(
     max_concurrent: int = 128,
     env_timeout_s: float | None = None,
     connectors: TurnConnectors | None = None,
+    watcher: Watcher[TextEnv] | None = None,
 ) -> list[Trajectory]:
     """Plays one episode per spec.
 
@@ -45,6 +46,7 @@ def collect(
         env_timeout_s: longest reset or step; None: no limit, and no threads. A pool must have been made `threaded`
             for a limit to be kept.
         connectors: the user's, for prompts and replies.
+        watcher: is told what becomes of each episode; None: nobody.
 
     Returns:
         Trajectories in the order of `specs`.
@@ -58,7 +60,9 @@ def collect(
     pool = make_env if isinstance(make_env, EnvPool) else EnvPool(make_env, threaded=env_timeout_s is not None)
     engines = {session.trajectory.module_id: engine for session in sessions}
     try:
-        EpisodeLoop(engines, pool, max_episodes=max_concurrent, env_timeout_s=env_timeout_s).run(sessions)
+        EpisodeLoop(engines, pool, max_episodes=max_concurrent, env_timeout_s=env_timeout_s, watcher=watcher).run(
+            sessions
+        )
     finally:
         if pool is not make_env:
             pool.close()

@@ -11,7 +11,7 @@ from rllib_ragen.rollout.connectors import TurnConnectors
 from rllib_ragen.rollout.conversation import Sampler
 from rllib_ragen.rollout.engines.base import Engine
 from rllib_ragen.rollout.env_pool import EnvPool
-from rllib_ragen.rollout.episode_loop import EpisodeLoop
+from rllib_ragen.rollout.episode_loop import EpisodeLoop, Watcher
 from rllib_ragen.rollout.game_answers import GameSpec
 from rllib_ragen.rollout.game_session import GameSession, MapAgent
 from rllib_ragen.types import Sampling, Trajectory
@@ -29,6 +29,7 @@ def collect_games(
     max_games: int = 64,
     env_timeout_s: float | None = None,
     connectors: Mapping[str, TurnConnectors] | None = None,
+    watcher: Watcher[MultiAgentEnv] | None = None,
 ) -> list[list[Trajectory]]:
     """Plays one game per spec.
 
@@ -52,6 +53,7 @@ def collect_games(
         max_games: in flight at once.
         env_timeout_s: longest reset or step; None: no limit. The pool must be `threaded` for it to be kept.
         connectors: the user's, for prompts and replies, by policy id.
+        watcher: is told what becomes of each episode; None: nobody.
 
     Returns:
         For each spec the trajectories of its agents, in the order in which they were first heard of.
@@ -66,5 +68,5 @@ def collect_games(
         for name, engine in engines.items()
     }
     sessions = [GameSession(spec, samplers, map_agent) for spec in specs]
-    EpisodeLoop(engines, pool, max_episodes=max_games, env_timeout_s=env_timeout_s).run(sessions)
+    EpisodeLoop(engines, pool, max_episodes=max_games, env_timeout_s=env_timeout_s, watcher=watcher).run(sessions)
     return [session.trajectories for session in sessions]

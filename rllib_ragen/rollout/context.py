@@ -35,7 +35,8 @@ class Context:
         self._chat, self._rewrite = chat, rewrite
         self.token_ids: list[int] = []
         """Everything so far: the engine's next prompt."""
-        self._delta: list[int] = []
+        self.gained: list[int] = []
+        """Tokens since the last reply: the prompt that waits for one."""
         self._message = ""
         self._last: Sampled | None = None
 
@@ -53,9 +54,9 @@ class Context:
     def reply(self, sampled: Sampled) -> Turn:
         """Adds a reply, exactly the sampled ids, and returns the turn it makes (without reward)."""
         self.token_ids = self.token_ids + sampled.token_ids
-        self._last = sampled
+        self._last, gained, self.gained = sampled, self.gained, []
         return Turn(
-            prompt_ids=np.asarray(self._delta, np.int32),
+            prompt_ids=np.asarray(gained, np.int32),
             reply_ids=np.asarray(sampled.token_ids, np.int32),
             logprobs=np.asarray(sampled.logprobs, np.float32),
             reward=0.0,
@@ -67,7 +68,7 @@ class Context:
 
     def _extend(self, user: str, tokenise: Tokenise) -> None:
         if self._rewrite is None:
-            self._message, self._delta = user, tokenise(user)
+            self._message, self.gained = user, tokenise(user)
         else:
-            self._message, self._delta = self._rewrite(user, self.token_ids, tokenise)
-        self.token_ids = self.token_ids + self._delta
+            self._message, self.gained = self._rewrite(user, self.token_ids, tokenise)
+        self.token_ids = self.token_ids + self.gained

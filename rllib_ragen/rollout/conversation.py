@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -21,6 +21,16 @@ _NO_TOKENS: IntArray = np.zeros(0, np.int32)
 
 
 @dataclass(frozen=True)
+class Heard:
+    """A prompt that waits for its reply."""
+
+    token_ids: IntArray = field(default_factory=lambda: _NO_TOKENS)
+    """Tokens that the context gained by it; empty: there was no room."""
+    prompt: str = ""
+    state: str = ""
+
+
+@dataclass(frozen=True)
 class Sampler:
     """What a policy's replies are sampled with."""
 
@@ -32,6 +42,32 @@ class Sampler:
     """Limit on the tokens of prompts and replies of one conversation."""
     connectors: TurnConnectors | None = None
     """What the user's connectors make of prompts and replies; None: nothing."""
+
+
+class SamplingSettings(Protocol):
+    """The keys of `rollout` that say how replies are sampled."""
+
+    max_reply_tokens: int
+    temperature: float
+    top_p: float
+    top_k: int
+
+
+def reply_sampling(settings: SamplingSettings, chat: ChatFormat, *, greedy: bool) -> Sampling:
+    """Says how the replies of a run are sampled; each gets a seed of its own.
+
+    Args:
+        settings: the run's.
+        chat: knows where a reply ends.
+        greedy: the likeliest token always.
+    """
+    return Sampling(
+        max_tokens=settings.max_reply_tokens,
+        stop_token_ids=chat.stop_token_ids,
+        temperature=0.0 if greedy else settings.temperature,
+        top_p=1.0 if greedy else settings.top_p,
+        top_k=0 if greedy else settings.top_k,
+    )
 
 
 class Conversation:
@@ -52,6 +88,11 @@ class Conversation:
     def act(self) -> str:
         """Returns what its environment hears of what it said last; called once a turn."""
         return self.reply
+
+    @property
+    def heard(self) -> Heard:
+        """The newest prompt, if it waits for a reply that will be sampled."""
+        return Heard()
 
     def hear(self, message: str, state: str, system: str = "") -> None:
         """Takes a prompt.
@@ -115,7 +156,7 @@ class PolicyConversation(Conversation):
         self.sampler = sampler
         self.prefix = prefix
         self._seeds = tuple(seeds)
-        self._connected = sampler.connectors and sampler.connectors.open(trajectory, in_game)
+        self._connected = sampler.connectors.open(trajectory, in_game) if sampler.connectors else None
         self._context = Context(sampler.chat, self._rewritten if self._connected else None)
 
     @property
@@ -127,6 +168,11 @@ class PolicyConversation(Conversation):
     def token_ids(self) -> list[int]:
         """Everything so far: the engine's next prompt."""
         return self._context.token_ids
+
+    @property
+    def heard(self) -> Heard:
+        gained = self._context.gained
+        return Heard(np.asarray(gained, np.int32), self._message, self._state) if gained else Heard()
 
     @property
     def full(self) -> bool:

@@ -26,12 +26,19 @@ logger = logging.getLogger(__name__)
 class EnvSlot(Generic[Env]):
     """One environment, made at its first use. Threaded slots answer later, so that a hung one blocks nobody."""
 
-    def __init__(self, make_env: Callable[[], Env], threaded: bool) -> None:
+    def __init__(self, make_env: Callable[[], Env], threaded: bool, index: int = 0) -> None:
+        self.index = index
+        """Place among the slots that its pool has made."""
         self._make_env = make_env
         self._env: Env | None = None
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] | None = queue.SimpleQueue() if threaded else None
         # A daemon: a hung environment must not keep the process from ending.
         self._thread = threading.Thread(target=_work, args=(self._jobs,), name="env-slot", daemon=True)
+
+    @property
+    def env(self) -> Env | None:
+        """The environment, which may be busy; None before its first use."""
+        return self._env
 
     def call(self, function: Callable[[Env], T]) -> Future[T]:
         """Runs `function` on the environment; the future holds its result or exception."""
@@ -94,10 +101,14 @@ class EnvPool(Generic[Env]):
         """`threaded`: whether calls may be given up on after a time limit."""
         self._make_env, self._threaded = make_env, threaded
         self._free: list[EnvSlot[Env]] = []
+        self._made = 0
 
     def borrow(self) -> EnvSlot[Env]:
         """Returns an idle slot, or a new one."""
-        return self._free.pop() if self._free else EnvSlot(self._make_env, self._threaded)
+        if self._free:
+            return self._free.pop()
+        self._made += 1
+        return EnvSlot(self._make_env, self._threaded, self._made - 1)
 
     def give_back(self, slot: EnvSlot[Env]) -> None:
         """Takes back a slot that is idle and sound."""

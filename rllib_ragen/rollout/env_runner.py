@@ -9,7 +9,6 @@ from typing import Any
 
 import ray
 import torch
-from ray.rllib.callbacks.utils import make_callback
 from ray.rllib.core import COMPONENT_RL_MODULE
 from ray.rllib.core.rl_module.multi_rl_module import MultiRLModule
 from ray.rllib.env import INPUT_ENV_SINGLE_SPACES, INPUT_ENV_SPACES
@@ -27,17 +26,18 @@ from rllib_ragen.faults.private_names.of_rllib import seed_of_runner
 from rllib_ragen.models.llm_module import lm_weights
 from rllib_ragen.models.weight_arrays import WeightState, from_array
 from rllib_ragen.models.weight_channel import Rendezvous, TensorSpec
+from rllib_ragen.rollout.callbacks import EpisodeCallbacks, TextRecord, call_back
 from rllib_ragen.rollout.collect import collect
 from rllib_ragen.rollout.connectors import TurnConnectors
-from rllib_ragen.rollout.engines.base import Engine, EngineDead
+from rllib_ragen.rollout.conversation import reply_sampling
+from rllib_ragen.rollout.engines.base import Engine, EngineDead, EngineFailure
 from rllib_ragen.rollout.engines.hf import HFEngine
 from rllib_ragen.rollout.env_pool import EnvPool
-from rllib_ragen.rollout.episodes import to_episode
 from rllib_ragen.rollout.game_episodes import Episode
 from rllib_ragen.rollout.rllib_metrics import log_episodes
 from rllib_ragen.rollout.specs import EpisodeSpec, training_specs
 from rllib_ragen.rollout.turn_pipelines import TurnPipelines
-from rllib_ragen.types import Sampling
+from rllib_ragen.types import Sampled, Sampling
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +76,10 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         self._meeting: Rendezvous | None = None
         self._base: MultiRLModule | None = None
         self._next_plain_group = 0
+        self.uncounted = MetricsLogger(stats_cls_lookup=self.config.stats_cls_lookup, root=False)
+        """Metrics of episodes that do not count in training: an evaluation's."""
+        self._logger: MetricsLogger = self.metrics
+        """The one of the episodes that are being played."""
         self.make_env()
         self._pipelines = TurnPipelines.of(self.config, self.get_spaces())
         self.connectors: dict[str, TurnConnectors] = {}
@@ -185,10 +189,11 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             num_episodes: episodes wanted.
             greedy: the likeliest token always; default: not `explore`.
             explore: RLlib's name for the opposite; default: the config's.
-            count: whether the episodes enter the metrics and counters of training.
+            count: whether the episodes enter the metrics and counters of training; else `uncounted`.
 
         Raises:
             EngineDead: the engine is gone.
+            CallbackError: a callback raised.
         """
         assert self.engines, "attach() a module first"
         if specs is None:
@@ -199,13 +204,16 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         for engine in self.engines.values():
             engine.wake()
             engine.reset()
-        self.connectors = self._connect(explore=not greedy, count=count)
-        episodes = self._collect(specs, self._sampling(greedy))
+        self._logger = self.metrics if count else self.uncounted
+        self.connectors = self._connect(explore=not greedy)
+        episodes = self._collect(specs, reply_sampling(self.config, self.chat, greedy=greedy))
         if self.config.sleep:
             for engine in self.engines.values():
                 engine.sleep()
+        turns = log_episodes(self._logger, episodes, self.config.metrics_num_episodes_for_smoothing)
         if count:
-            self._report(episodes)
+            self.num_env_steps_sampled_lifetime += turns
+        self._callback("on_sample_end", samples=episodes)
         return episodes
 
     def play(self, specs: Sequence[EpisodeSpec], greedy: bool = False, count: bool = True) -> Played:
@@ -217,9 +225,25 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         except Exception as error:
             logger.exception("sampling failed")
             return Played([], None, f"{type(error).__name__}: {error}")
-        return Played(episodes, self.get_metrics() if count else None, gib=resident_gib())
+        return Played(episodes, self.take_metrics(count), gib=resident_gib())
 
-    def _connect(self, *, explore: bool, count: bool) -> dict[str, TurnConnectors]:
+    def reply(self, prompt_ids: Sequence[int], module_id: str, sampling: Sampling) -> Sampled | EngineFailure:
+        """Samples one reply of a policy, outside of any episode. To be called between two `sample`s.
+
+        Raises:
+            EngineDead: the engine is gone.
+        """
+        engine = self.engines[module_id]
+        engine.wake()
+        engine.reset()
+        engine.add(0, prompt_ids, sampling)
+        ((_, answer),) = engine.poll()
+        engine.forget(0)
+        if self.config.sleep:
+            engine.sleep()
+        return answer
+
+    def _connect(self, *, explore: bool) -> dict[str, TurnConnectors]:
         """Returns what a batch's prompts and replies go through."""
         if self._pipelines is None:
             return {}
@@ -228,13 +252,13 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             num_ids=len(self.chat.tokenizer),
             rl_module=self.module,
             explore=explore,
-            # What pieces log of episodes that do not count stays out of the training's metrics.
-            metrics=self.metrics if count else MetricsLogger(stats_cls_lookup=self.config.stats_cls_lookup, root=False),
+            metrics=self._logger,
         )
 
     def _collect(self, specs: Sequence[EpisodeSpec], sampling: Sampling) -> list[Episode]:
         """Returns one episode per spec."""
-        trajectories = collect(
+        callbacks: EpisodeCallbacks[TextEnv] = EpisodeCallbacks(self._episode_callback, TextRecord)
+        collect(
             specs,
             engine=self.engine,
             chat=self.chat,
@@ -244,45 +268,20 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             max_concurrent=self.config.max_concurrent,
             env_timeout_s=self.config.env_timeout_s,
             connectors=next(iter(self.connectors.values()), None),
+            watcher=callbacks,
         )
-        return [to_episode(trajectory) for trajectory in trajectories]
-
-    def _sampling(self, greedy: bool) -> Sampling:
-        config = self.config
-        return Sampling(
-            max_tokens=config.max_reply_tokens,
-            stop_token_ids=self.chat.stop_token_ids,
-            temperature=0.0 if greedy else config.temperature,
-            top_p=1.0 if greedy else config.top_p,
-            top_k=0 if greedy else config.top_k,
-        )
+        return callbacks.episodes
 
     def _plain_specs(self, count: int) -> list[EpisodeSpec]:
         first = self._next_plain_group
         self._next_plain_group += count
         return training_specs(seed_of_runner(self), first, count, 1)
 
-    def _report(self, episodes: list[Episode]) -> None:
-        for episode in episodes:
-            self._callback(
-                "on_episode_end",
-                episode=episode,
-                prev_episode_chunks=[],
-                env=None,
-                env_index=0,
-                rl_module=self.module,
-            )
-        turns = log_episodes(self.metrics, episodes, self.config.metrics_num_episodes_for_smoothing)
-        self.num_env_steps_sampled_lifetime += turns
-        self._callback("on_sample_end", samples=episodes)
+    def _episode_callback(self, name: str, **given: object) -> None:
+        self._callback(name, rl_module=self.module, **given)
 
-    def _callback(self, name: str, **kwargs: Any) -> None:
-        make_callback(
-            name,
-            callbacks_objects=self._callbacks,
-            callbacks_functions=getattr(self.config, f"callbacks_{name}"),
-            kwargs={"env_runner": self, "metrics_logger": self.metrics, **kwargs},
-        )
+    def _callback(self, name: str, **given: object) -> None:
+        call_back(name, self._callbacks, self.config, {"env_runner": self, "metrics_logger": self._logger, **given})
 
     # --- weights and state ------------------------------------------------------------------------------------------
 
@@ -374,6 +373,10 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
     def get_metrics(self) -> Any:
         """Metrics since the last call, reduced."""
         return self.metrics.reduce()
+
+    def take_metrics(self, count: bool) -> Any:
+        """Returns the same, of the episodes that count in training or of the others."""
+        return self.get_metrics() if count else self.uncounted.reduce()
 
     def assert_healthy(self) -> None:
         """Raises AssertionError if there is nothing to sample with."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import Any, Generic, Protocol
 
 from rllib_ragen.faults.heartbeat import beat
 from rllib_ragen.rollout.conversation import Ask, PolicyConversation
@@ -22,6 +22,19 @@ from rllib_ragen.rollout.whole_batch import WholeBatchError
 from rllib_ragen.types import Sampled, StopReason
 
 NOT_FINITE = "the engine gave non-finite log-probs"
+
+
+class Watcher(Protocol[EnvT]):
+    """Who is told what becomes of episodes, in their order, in the loop's own thread. What it raises ends the batch."""
+
+    def created(self, number: int, session: Session[EnvT], slot: EnvSlot[EnvT]) -> None:
+        """Hears of an episode that is about to begin; `number` is its place among the loop's sessions."""
+
+    def answered(self, number: int) -> None:
+        """Hears that its environment has answered, and that the session has taken note: first a reset, then steps."""
+
+    def ended(self, number: int) -> None:
+        """Hears that it is over, for whatever reason."""
 
 
 @dataclass(eq=False)
@@ -53,6 +66,7 @@ class EpisodeLoop(Generic[EnvT]):
         max_episodes: int,
         env_timeout_s: float | None = None,
         progress: Callable[[int], None] = lambda done: None,
+        watcher: Watcher[EnvT] | None = None,
     ) -> None:
         """
         Args:
@@ -61,9 +75,10 @@ class EpisodeLoop(Generic[EnvT]):
             max_episodes: in flight at once.
             env_timeout_s: longest call of an environment; None: no limit.
             progress: is told how many episodes are over, after each.
+            watcher: is told what becomes of each; None: nobody.
         """
         self._engines, self._pool = engines, pool
-        self._max_episodes, self._progress = max_episodes, progress
+        self._max_episodes, self._progress, self._watcher = max_episodes, progress, watcher
         self._limited = env_timeout_s is not None
         self._calls: PendingEnvCalls[_Episode[EnvT]] = PendingEnvCalls(env_timeout_s)
         self._live: dict[int, _Episode[EnvT]] = {}
@@ -97,11 +112,13 @@ class EpisodeLoop(Generic[EnvT]):
     def _start(self, number: int, session: Session[EnvT]) -> None:
         episode = _Episode(number, session, session.play(), self._pool.borrow())
         self._live[number] = episode
+        if self._watcher:
+            self._watcher.created(number, session, episode.slot)
         self._resume(episode)
 
     def _settle(self) -> None:
         """Goes on with the episodes whose environments have answered."""
-        moved = self._calls.settle(any(self._requested.values()), self._resume, self._env_failed)
+        moved = self._calls.settle(any(self._requested.values()), self._env_answered, self._env_failed)
         if moved or self._limited:
             # Where nothing limits the wait, only answers are progress: else a hang would look like work.
             beat(self._done, self._total)
@@ -114,19 +131,26 @@ class EpisodeLoop(Generic[EnvT]):
                 if episode := self._requested[policy].pop(key, None):
                     self._on_reply(episode, key, result)
 
-    def _resume(self, episode: _Episode[EnvT], answer: Any = None) -> None:
+    def _env_answered(self, episode: _Episode[EnvT], answer: Any) -> None:
+        self._resume(episode, answer, told=self._watcher)
+
+    def _resume(self, episode: _Episode[EnvT], answer: Any = None, told: Watcher[EnvT] | None = None) -> None:
         """Lets the session go on with what it waited for, up to what it wants next."""
+        step: EnvCall[EnvT] | Ask | None
         try:
             step = episode.steps.send(answer)
         except StopIteration:
-            self._finish(episode)
-            return
+            step = None
         except WholeBatchError:
             raise
         except Exception as error:
             self._env_failed(episode, error_text(error))
             return
-        if isinstance(step, EnvCall):
+        if told:
+            told.answered(episode.number)
+        if step is None:
+            self._finish(episode)
+        elif isinstance(step, EnvCall):
             self._calls.ask(episode.number, episode, episode.slot, step.call)
         else:
             self._ask(episode, step)
@@ -176,6 +200,8 @@ class EpisodeLoop(Generic[EnvT]):
         self._finish(episode, sound=reason is not StopReason.ENV_ERROR)
 
     def _finish(self, episode: _Episode[EnvT], sound: bool = True) -> None:
+        if self._watcher:
+            self._watcher.ended(episode.number)
         for conversation, key in episode.keys.items():
             self._requested[conversation.policy].pop(key, None)
             self._engines[conversation.policy].forget(key)

@@ -9,10 +9,11 @@ from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 
 from ragen_envs.games.env import TextGameEnv
 from ragen_envs.spaces import AnyText
+from rllib_ragen.rollout.callbacks import EpisodeCallbacks, GameRecord
 from rllib_ragen.rollout.collect_games import collect_games
 from rllib_ragen.rollout.env_runner import LLMEnvRunner
 from rllib_ragen.rollout.game_answers import GameSpec
-from rllib_ragen.rollout.game_episodes import Episode, to_multi_agent_episode
+from rllib_ragen.rollout.game_episodes import Episode
 from rllib_ragen.rollout.scripted_seats import GameMultiAgentEnv
 from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.types import Sampling
@@ -45,7 +46,8 @@ class MultiAgentLLMEnvRunner(LLMEnvRunner):
 
     def _collect(self, specs: Sequence[EpisodeSpec], sampling: Sampling) -> list[Episode]:
         games = [spec if isinstance(spec, GameSpec) else GameSpec(**vars(spec)) for spec in specs]
-        trajectories = collect_games(
+        callbacks: EpisodeCallbacks[MultiAgentEnv] = EpisodeCallbacks(self._episode_callback, GameRecord)
+        collect_games(
             games,
             engines=self.engines,
             chat=self.chat,
@@ -56,8 +58,9 @@ class MultiAgentLLMEnvRunner(LLMEnvRunner):
             max_games=self._max_games,
             env_timeout_s=self.config.env_timeout_s,
             connectors=self.connectors,
+            watcher=callbacks,
         )
-        return [to_multi_agent_episode(spec.group_id, own) for spec, own in zip(games, trajectories, strict=True)]
+        return callbacks.episodes
 
     def _map_agent(self, agent: str, spec: GameSpec) -> str:
         episode = MultiAgentEpisode(id_=spec.group_id)

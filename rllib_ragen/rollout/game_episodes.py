@@ -2,38 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
-from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
-from rllib_ragen.rollout.episodes import to_episode, to_trajectory
+from rllib_ragen.rollout.conversation import Heard
+from rllib_ragen.rollout.episodes import LiveEpisode, TextEpisode
 from rllib_ragen.types import Trajectory
 
-Episode: TypeAlias = "SingleAgentEpisode | MultiAgentEpisode"
+
+class GameEpisode(MultiAgentEpisode):
+    """What RLlib's callbacks get of a game: `agent_episodes` hold a TextEpisode for each agent that a policy plays.
+
+    Env steps are not counted apart from the agents': the game's length is that of its longest agent. `custom_data` has
+    the game's `group_id` and `split`.
+    """
+
+    @property
+    def trajectories(self) -> dict[str, Trajectory]:
+        """Trajectories by agent, as far as they have come."""
+        return {agent: own.trajectory for agent, own in self.agent_episodes.items()}
+
+    def module_for(self, agent_id: str) -> str:
+        """Returns the policy that plays an agent."""
+        return str(self.agent_episodes[agent_id].module_id)
 
 
-def to_multi_agent_episode(game_id: str, trajectories: Sequence[Trajectory]) -> MultiAgentEpisode:
-    """Returns one finished game. `agent_episodes` hold what `to_episode` makes of each trajectory; env steps are not
-    counted apart from the agents': the game's length is that of its longest agent."""
-    episode = MultiAgentEpisode(
-        id_=game_id, agent_module_ids={trajectory.agent_id: trajectory.module_id for trajectory in trajectories}
-    )
-    episode.agent_episodes = {trajectory.agent_id: to_episode(trajectory) for trajectory in trajectories}
-    for own in episode.agent_episodes.values():
-        own.multi_agent_episode_id = game_id
-    episode.env_t = max((len(trajectory.turns) for trajectory in trajectories), default=0)
-    episode.is_terminated = any(own.is_terminated for own in episode.agent_episodes.values())
-    episode.is_truncated = not episode.is_terminated
-    return episode
+Episode: TypeAlias = "TextEpisode | GameEpisode"
+
+
+class LiveGame:
+    """A MultiAgentEpisode that grows with the trajectories of the agents that are playing."""
+
+    def __init__(self, game_id: str, split: str = "") -> None:
+        self.episode = GameEpisode(id_=game_id)
+        self.episode.custom_data.update(group_id=game_id, split=split)
+        self._split = split
+        self._agents: dict[str, LiveEpisode] = {}
+
+    def catch_up(self, agents: Mapping[str, tuple[Trajectory, Heard]]) -> GameEpisode:
+        """Adds what has happened since the last call to the agents, each with its newest prompt."""
+        for agent, (trajectory, heard) in agents.items():
+            self._agent(agent, trajectory).catch_up(heard)
+        self._count()
+        return self.episode
+
+    def close(self, trajectories: Sequence[Trajectory]) -> GameEpisode:
+        """Returns the episode of the whole game, which is over."""
+        episode = self.episode
+        for trajectory in trajectories:
+            self._agent(trajectory.agent_id, trajectory).close()
+        self._count()
+        episode.is_terminated = any(own.is_terminated for own in episode.agent_episodes.values())
+        episode.is_truncated = not episode.is_terminated
+        return episode
+
+    def _agent(self, agent: str, trajectory: Trajectory) -> LiveEpisode:
+        if agent not in self._agents:
+            self._agents[agent] = LiveEpisode(trajectory, self._split)
+            own = self._agents[agent].episode
+            own.multi_agent_episode_id = self.episode.id_
+            self.episode.agent_episodes[agent] = own
+        return self._agents[agent]
+
+    def _count(self) -> None:
+        self.episode.env_t = max(map(len, self.episode.agent_episodes.values()), default=0)
 
 
 def to_trajectories(episodes: Iterable[Episode]) -> list[Trajectory]:
     """Returns the trajectories of single- and multi-agent episodes, in order."""
-    return [to_trajectory(own) for episode in episodes for own in agent_episodes(episode)]
+    return [own.trajectory for episode in episodes for own in agent_episodes(episode)]
 
 
-def agent_episodes(episode: Episode) -> list[SingleAgentEpisode]:
+def agent_episodes(episode: Episode) -> list[TextEpisode]:
     """Returns the episode itself, or those of its agents."""
-    return list(episode.agent_episodes.values()) if isinstance(episode, MultiAgentEpisode) else [episode]
+    return list(episode.agent_episodes.values()) if isinstance(episode, GameEpisode) else [episode]

@@ -55,6 +55,11 @@ class GameSession:
         """As far as they have come, in the order in which the agents were first heard of."""
         return [agent.trajectory for agent in self._agents.values()] or self._failed_alone
 
+    @property
+    def agents(self) -> Mapping[str, PolicyConversation]:
+        """Agents that policies play, in the order in which they were first heard of."""
+        return self._agents
+
     def play(self) -> Steps[MultiAgentEnv]:
         opening = yield from on_env(partial(read_game_opening, self.spec))
         self._known, self._instance_key = opening.possible_agents, opening.instance_key

@@ -105,7 +105,7 @@ def play_on_runners(
     metrics: list[Any] = []
     failures = RunnerFailures()
     for _ in range(_MAX_ROUNDS):
-        shares = _spread(pending, _healthy_ids(runners, restore, deadline))
+        shares = _spread(pending, healthy_ids(runners, restore, deadline))
         call = _Call(runners, shares, limits.hang_timeout_s)
         call.start({runner: [specs[i] for i in share] for runner, share in shares.items()}, greedy, count)
         for runner, played in call.results(deadline).items():
@@ -227,7 +227,7 @@ def restart_late(
     return RunnerFailures(lost_runners=len(hung) + list(ok.values()).count(False), hung_runners=len(hung))
 
 
-def _healthy_ids(runners: EnvRunnerGroup, restore: Callable[[], object], deadline: float) -> list[int]:
+def healthy_ids(runners: EnvRunnerGroup, restore: Callable[[], object], deadline: float) -> list[int]:
     """Ids of the healthy runners; waits while there is none (an empty list would mean *all* to RLlib)."""
     with waiting("an env runner to come back", runners.num_healthy_remote_workers, may_hang=False):
         while not (healthy := list(runners.healthy_env_runner_ids())):

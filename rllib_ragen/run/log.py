@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from ragen_envs.tree import Tree
 from rllib_ragen.diagnostics.metrics import heading_of
@@ -101,12 +99,6 @@ class RunLog:
             writer = csv.DictWriter(file, self._columns)
             writer.writeheader()
             writer.writerows(rows)
-
-
-def measured(metrics: Mapping[str, Any]) -> Row:
-    """Returns plain numbers, with None where there was nothing to measure: JSON has no NaN."""
-    numbers = {name: float(value) for name, value in metrics.items()}
-    return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
 
 
 def _append(path: Path, rows: Sequence[Row]) -> None:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.schema import RunConfig
-from rllib_ragen.diagnostics.alarms import Alarms
+from rllib_ragen.diagnostics.alarms import Alarms, measured
 from rllib_ragen.faults.exit_codes import ExitCode, NothingPlayed, exit_code_of, sentence_of
 from rllib_ragen.faults.interrupt import Interrupt
 from rllib_ragen.faults.watchdog import waiting
 from rllib_ragen.run.console import ConsoleState, Display, percent
 from rllib_ragen.run.evaluation import Evaluation, Scale, best_on_validation, validation_line
 from rllib_ragen.run.folder import RunFolder, SavedState
-from rllib_ragen.run.log import Row, RunLog, measured
+from rllib_ragen.run.log import Row, RunLog
 
 if TYPE_CHECKING:
     from rllib_ragen.starpo.algorithm import StarPO
@@ -100,10 +100,15 @@ def build(config: RunConfig) -> StarPO:
     Raises:
         ConfigError: something in it cannot be had; one sentence.
     """
+    from ray.rllib.callbacks.callbacks import RLlibCallback
+
     from rllib_ragen.starpo.config import StarPOConfig
 
     try:
-        algo: StarPO = StarPOConfig.from_run_config(config).build_algo()
+        starpo = StarPOConfig.from_run_config(config)
+        # Alarms are this loop's: it has the log, and validations between iterations.
+        starpo.callbacks_class = RLlibCallback
+        algo: StarPO = starpo.build_algo()
     except ValueError as error:
         # An actor's error comes wrapped, with its whole traceback for a text.
         cause = getattr(error, "cause", None) or error

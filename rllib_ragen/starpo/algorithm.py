@@ -16,9 +16,9 @@ from typing import Any
 
 from ray.rllib.callbacks.utils import make_callback
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS
+from ray.tune import register_trainable
 
 from rllib_ragen.config.printable import safe
-from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.credit.filters import FilterResult, filter_groups
 from rllib_ragen.credit.registry import make_estimator
 from rllib_ragen.diagnostics.degenerate_replies import reply_statistics
@@ -31,19 +31,20 @@ from rllib_ragen.learner.gradient_probe import measure_gradients
 from rllib_ragen.learner.learner_calls import on_every_learner
 from rllib_ragen.learner.update_metrics import LEARNER_METRICS
 from rllib_ragen.rollout.specs import EpisodeSpec
-from rllib_ragen.rollout.statistics import policy_lag, rollout_statistics
+from rllib_ragen.rollout.statistics import rollout_statistics
 from rllib_ragen.starpo.assign_credit import assign_credit
 from rllib_ragen.starpo.background import Background
+from rllib_ragen.starpo.batches import batches_of
 from rllib_ragen.starpo.checkpoint.load import load_state
-from rllib_ragen.starpo.checkpoint.manifest import read_manifest
 from rllib_ragen.starpo.checkpoint.save import save_checkpoint
 from rllib_ragen.starpo.config import StarPOConfig
 from rllib_ragen.starpo.counters import Batch, Counters
 from rllib_ragen.starpo.export import export_adapter, export_policy, learner_state
 from rllib_ragen.starpo.learner_connectors import LearnerConnectors
 from rllib_ragen.starpo.matchmaking.games import make_matchmaker
+from rllib_ragen.starpo.offline import stored_groups
 from rllib_ragen.starpo.probing import InformationProbe
-from rllib_ragen.starpo.rllib_base import RLlibBase, refuse_arguments
+from rllib_ragen.starpo.rllib_base import RLlibBase
 from rllib_ragen.starpo.rollouts import Rollouts
 from rllib_ragen.starpo.update import update_policies, why_nothing_to_learn
 from rllib_ragen.types import FloatArray, TokenRow, Trajectory
@@ -69,6 +70,7 @@ class StarPO(RLlibBase):
     def setup(self, config: Any) -> None:
         """Builds runners and learners, and gives every runner the learners' weights."""
         config.prepare_model()
+        stored = stored_groups(config)
         with waiting(f"{config.num_env_runners} env runner(s) and {config.num_learners} learner(s) to start"):
             super().setup(config)
         self._counters = Counters()
@@ -77,6 +79,8 @@ class StarPO(RLlibBase):
         """What `stop_reason` means for the run."""
         self.evaluation_error = ""
         """First failed episode's error of the last evaluation; empty: none failed."""
+        self.evaluation_metrics: list[Any] = []
+        """Runners' metrics of the last evaluation, reduced."""
         self._trajectories: list[Trajectory] = []
         self._advantages: dict[int, FloatArray] = {}
         """Advantages of the last update by the trajectory's index."""
@@ -96,7 +100,8 @@ class StarPO(RLlibBase):
         self._connectors = LearnerConnectors(self.config.build_learner_connector(None, None), self.metrics)
         self._matchmaker = make_matchmaker(self.config.policy_plan())
         self._probe = InformationProbe(self.config, self.learner_group, self._matchmaker.main)
-        self._rollouts = Rollouts(self.config, self.env_runner_group, self.learner_group)
+        self._rollouts = Rollouts(self.config, self.env_runner_group, self.learner_group, self._tell_recreated)
+        self._batches = batches_of(self.config, stored, self._rollouts, self._matchmaker)
         self._sync_weights()
 
     def training_step(self) -> None:
@@ -106,6 +111,7 @@ class StarPO(RLlibBase):
         batch = self._ahead or self._play_batch()
         self._ahead, self._whole = None, False
         self._trajectories = [replace(one, index=index) for index, one in enumerate(batch.trajectories)]
+        self._write_output(self._counters.iteration + 1, self._trajectories)
         ahead = Background(self._play_batch) if self.config.overlap == "one_step_off" else None
         own = self._matchmaker.own(self._trajectories)
         alive = self._connectors.shaped([trajectory for trajectory in own if not trajectory.stop_reason.failed])
@@ -117,7 +123,7 @@ class StarPO(RLlibBase):
 
         with self._timed("update"):
             rows = self._assign_credit(filtered)
-            self._log({"policy_lag": policy_lag(filtered.kept, self._counters.policy_version)})
+            self._log({"policy_lag": self._batches.lag(filtered.kept, self._counters)})
             self._update(rows)
         if ahead is not None:
             with self._timed("wait"):
@@ -134,18 +140,7 @@ class StarPO(RLlibBase):
     # --- the parts of an iteration ----------------------------------------------------------------------------------
 
     def _play_batch(self) -> Batch:
-        first_group, rounds = self._counters.next_group, self._credit.dynamic_sampling_rounds
-        try:
-            return self._rollouts.play_batch(self._next_specs, self.config.num_groups, rounds)
-        except BaseException:
-            # Nothing of it is learnt from: whoever goes on from here plays these groups.
-            self._counters.next_group = first_group
-            raise
-
-    def _next_specs(self, num_groups: int) -> Sequence[EpisodeSpec]:
-        specs = self._matchmaker.training_specs(self._counters.next_group, num_groups)
-        self._counters.next_group += num_groups
-        return specs
+        return self._batches.take(self._counters)
 
     def _diagnose(self, alive: Sequence[Trajectory]) -> None:
         """Logs what reasoning depends on and what pulls at the weights, where that is due; else NaN."""
@@ -231,12 +226,13 @@ class StarPO(RLlibBase):
         """
 
         def play(specs: Sequence[EpisodeSpec]) -> list[Trajectory]:
-            trajectories = self._rollouts.play(specs, greedy=greedy, count=False).trajectories
-            errors = (one.error for one in trajectories if one.stop_reason.failed)
+            played = self._rollouts.play(specs, greedy=greedy, count=False)
+            errors = (one.error for one in played.trajectories if one.stop_reason.failed)
             self.evaluation_error = self.evaluation_error or next(errors, "")
-            return trajectories
+            self.evaluation_metrics += played.metrics
+            return played.trajectories
 
-        self.evaluation_error = ""
+        self.evaluation_error, self.evaluation_metrics = "", []
         return self._matchmaker.evaluate(play, split, num_instances)
 
     @property
@@ -245,11 +241,10 @@ class StarPO(RLlibBase):
         return self._matchmaker.success_by_instance
 
     def gradients(self, num_buckets: int, batch: Sequence[Trajectory] | None = None) -> Gradients:
-        """Measures the main policy's part of a batch, none failed; None: the next one's, played here and uncounted."""
+        """Measures a batch, none failed; None: the next iteration's, uncounted. In a game the main policy's."""
         if batch is None:
-            specs = self._matchmaker.training_specs(self._counters.next_group, self.config.num_groups)
-            played = self._rollouts.play(specs, count=False).trajectories
-            batch = self._connectors.shaped([one for one in played if not one.stop_reason.failed])
+            batch = [one for one in self._batches.peek(self._counters) if not one.stop_reason.failed]
+            batch = self._connectors.shaped(batch)
         own = [trajectory for trajectory in batch if trajectory.module_id == self._matchmaker.main]
         remembered = self._estimator.state()
         (rows, _), settings = self._rows_of(own, 1.0), self.config.learner_section()
@@ -280,6 +275,11 @@ class StarPO(RLlibBase):
     def policy_version(self) -> int:
         """Updates that the policy has had."""
         return self._counters.policy_version
+
+    @property
+    def progress(self) -> Counters:
+        """How far the run is."""
+        return self._counters
 
     @property
     def trained_ids(self) -> list[str]:
@@ -331,19 +331,5 @@ class StarPO(RLlibBase):
         told = self.config.callbacks_on_checkpoint_loaded
         make_callback("on_checkpoint_loaded", self.callbacks, told, kwargs={"algorithm": self})
 
-    @classmethod
-    def from_checkpoint(cls, path: Any, filesystem: Any = None, *, config: StarPOConfig | None = None) -> StarPO:
-        """Builds the checkpoint's run, or `config` in its place, and continues.
 
-        RLlib's own `Algorithm.from_checkpoint` reads pickles; on this folder it says to come here (checkpoint/save.py).
-
-        Raises:
-            ValueError: no complete checkpoint.
-        """
-        refuse_arguments("from_checkpoint", {"filesystem": filesystem})
-        folder = Path(getattr(path, "path", path))
-        if config is None:
-            config = StarPOConfig.from_run_config(RunConfig.model_validate(read_manifest(folder)["config"]))
-        algorithm: StarPO = config.build_algo()
-        algorithm.load_checkpoint(str(folder))
-        return algorithm
+register_trainable("StarPO", StarPO)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from rllib_ragen.config.schema import RunConfig, Section
+from rllib_ragen.config.schema import AlarmsSection, RunConfig, Section
 
-_FLAT = ("multi_agent", "model", "rollout", "vllm", "credit", "learner", "diagnostics", "fault")
+_FLAT = ("multi_agent", "model", "rollout", "vllm", "credit", "learner", "offline", "diagnostics", "alarms", "fault")
 """Sections whose keys are attributes; `env` is RLlib's env_config, the rest is of whoever drives the run."""
 SECTIONS: Mapping[str, type[Section]] = MappingProxyType(
     {
@@ -22,6 +22,9 @@ _RENAMED = {
     ("rollout", "timeout_s"): "sample_timeout_s",
     ("diagnostics", "interval"): "diagnostics_interval",
     ("diagnostics", "num_prompts"): "diagnostics_num_prompts",
+    # RLlib's own attribute.
+    ("offline", "input"): "input_",
+    **{("alarms", key): f"alarm_{key}" for key in AlarmsSection.model_fields},
 }
 """Keys that say too little, or something else to RLlib, without their section."""
 
@@ -57,7 +60,7 @@ _OTHER_SETTER = {
     # RLlib has these, or their like, in training(…).
     **dict.fromkeys(("num_groups", "group_size", "estimator", "normalize", "gamma", "lam"), "training"),
 }
-_SETTER_OF_SECTION = {"model": "llm", "learner": "training", "fault": "fault_tolerance"}
+_SETTER_OF_SECTION = {"model": "llm", "learner": "training", "fault": "fault_tolerance", "offline": "offline_data"}
 
 
 def setter_of(attribute: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+from ray.rllib.utils import force_list
 
 from ragen_envs.games.registry import make_game
 from ragen_envs.spaces import AnyText
@@ -32,6 +33,7 @@ from rllib_ragen.models.folder import check_model_folder, model_folder
 from rllib_ragen.models.lora_settings import LoraSettings, lora_settings
 from rllib_ragen.models.tiny.run_model import ensure_run_model, run_model_folder
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
+from rllib_ragen.starpo.alarm_callback import AlarmCallback
 from rllib_ragen.starpo.attributes import ATTRIBUTES, SECTIONS
 from rllib_ragen.starpo.checks.combinations import check_config
 from rllib_ragen.starpo.checks.games import check_groups_are_drawn_one_by_one
@@ -93,6 +95,7 @@ class StarPOConfig(FluentSetters):
         self.add_default_connectors_to_env_to_module_pipeline = False
         self.add_default_connectors_to_module_to_env_pipeline = False
         self.add_default_connectors_to_learner_pipeline = False
+        self.callbacks_class = AlarmCallback
         # RLlib's defaults are made for vectors and timesteps; these are what text and whole episodes need.
         self.batch_mode = "complete_episodes"
         self.episodes_to_numpy = False
@@ -140,6 +143,24 @@ class StarPOConfig(FluentSetters):
             )
         super().env_runners(**rllib)
         return self
+
+    def callbacks(self, callbacks_class: Any = NotProvided, **kwargs: Any) -> StarPOConfig:
+        """Sets callbacks, as AlgorithmConfig.callbacks does. The alarms stay, before the user's own classes.
+
+        Args:
+            callbacks_class: a class derived from RLlibCallback, or a list of such; None: the alarms alone.
+            kwargs: functions: on_episode_end …
+        """
+        if callbacks_class is not NotProvided:
+            own = [one for one in force_list(callbacks_class) if one is not AlarmCallback]
+            callbacks_class = [AlarmCallback, *own] if own else AlarmCallback
+        super().callbacks(callbacks_class, **kwargs)
+        return self
+
+    @property
+    def is_offline(self) -> bool:
+        """False: RLlib would read `input_` with Ray Data; StarPO reads it itself (`starpo.offline`)."""
+        return False
 
     def algorithm(self, name: str) -> StarPOConfig:
         """Sets estimator, filter and loss by one word (docs/algorithms.md): starpo_s, ppo, grpo, dapo …

@@ -29,6 +29,8 @@ class Counters:
     """What the estimator remembers."""
     matchmaker: Tree = field(default_factory=dict)
     """What the matchmaker remembers: the league."""
+    watched: list[Tree] = field(default_factory=list)
+    """Rows that the alarms have seen (AlarmCallback), cut to what their rules read."""
 
     def count(self, trajectories: Sequence[Trajectory]) -> dict[str, float]:
         """Counts a batch → how far the run is, as it is logged."""

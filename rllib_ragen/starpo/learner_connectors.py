@@ -18,7 +18,7 @@ from ray.rllib.core.columns import Columns
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 from ragen_envs.tree import Tree
-from rllib_ragen.rollout.episodes import to_episode
+from rllib_ragen.rollout.episodes import LiveEpisode
 from rllib_ragen.types import DEFAULT_MODULE, FloatArray, TokenRow, Trajectory
 
 LOSS_WEIGHT = "loss_weight"
@@ -114,7 +114,7 @@ class LearnerConnectors:
 
 def _episode(trajectory: Trajectory) -> SingleAgentEpisode:
     """Returns a trajectory as RLlib's connectors take one: with an agent's name only where there are several."""
-    episode = to_episode(trajectory)
+    episode = LiveEpisode(trajectory).close()
     if (trajectory.agent_id, trajectory.module_id) == (Trajectory.agent_id, DEFAULT_MODULE):
         episode.agent_id = episode.module_id = None
     else:

@@ -4,27 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from time import perf_counter
+from time import monotonic, perf_counter
 
 from ray.rllib.core.learner.learner_group import LearnerGroup
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
 from rllib_ragen.faults.private_names.of_rllib import local_learner
 from rllib_ragen.faults.watchdog import waiting
+from rllib_ragen.rollout.engines.base import EngineFailure
 from rllib_ragen.rollout.game_episodes import to_trajectories
-from rllib_ragen.rollout.runner_pool import RunnerFailures, SamplingLimits, play_on_runners
+from rllib_ragen.rollout.runner_pool import RunnerFailures, SamplingLimits, healthy_ids, play_on_runners
 from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.starpo.config import StarPOConfig
 from rllib_ragen.starpo.counters import Batch
 from rllib_ragen.starpo.dynamic_sampling import sample_with_spread
 from rllib_ragen.starpo.weight_sync import WeightSnapshot, put, send, sync_weights
-from rllib_ragen.types import Trajectory
+from rllib_ragen.types import Sampled, Sampling, Trajectory
 
 
 class Rollouts:
     """Sampling on the local runner, or on remote ones, whichever the run has."""
 
-    def __init__(self, config: StarPOConfig, runners: EnvRunnerGroup, learners: LearnerGroup) -> None:
+    def __init__(
+        self,
+        config: StarPOConfig,
+        runners: EnvRunnerGroup,
+        learners: LearnerGroup,
+        on_restored: Callable[[list[int]], None] = lambda ids: None,
+    ) -> None:
+        """`on_restored` hears of restarted runners that are back in service, with current weights."""
+        self._on_restored = on_restored
         self._config = config
         self._runners = runners
         self._learners = learners
@@ -41,14 +50,14 @@ class Rollouts:
         Args:
             specs: the episodes.
             greedy: take the likeliest token instead of sampling.
-            count: whether the episodes count in the runners' metrics.
+            count: whether the episodes count in the runners' metrics of training; else the batch's are an evaluation's.
         """
         started, config = perf_counter(), self._config
         if self._runners.num_remote_env_runners() == 0:
             local = self._runners.local_env_runner
             with waiting(f"rollout of {len(specs)} trajectories"):
                 episodes = local.sample(specs=specs, greedy=greedy, count=count)
-            metrics = [local.get_metrics()] if count else []
+            metrics = [local.take_metrics(count)]
         else:
             episodes, metrics, failures = play_on_runners(
                 self._runners,
@@ -56,7 +65,7 @@ class Rollouts:
                 greedy=greedy,
                 count=count,
                 limits=SamplingLimits(config.sample_timeout_s, config.hang_timeout_s, config.max_runner_gib),
-                restore=self.restore,
+                restore=self._restore_and_tell,
             )
             self._failures += failures
         return Batch(to_trajectories(episodes), metrics, perf_counter() - started)
@@ -101,6 +110,23 @@ class Rollouts:
                 self.snapshot = replace(self.snapshot, weights=put(self._learners))
             self._failures += send(self.snapshot, self._runners, restored, self._config.hang_timeout_s)
         return restored
+
+    def reply(self, prompt_ids: Sequence[int], module_id: str, sampling: Sampling) -> Sampled | EngineFailure:
+        """Returns one reply of a policy, from the engine of the local runner or of the first healthy one."""
+        asked = {"prompt_ids": prompt_ids, "module_id": module_id, "sampling": sampling}
+        if self._runners.num_remote_env_runners() == 0:
+            answer: Sampled | EngineFailure = self._runners.local_env_runner.reply(**asked)
+            return answer
+        deadline = monotonic() + self._config.sample_timeout_s
+        first = healthy_ids(self._runners, self._restore_and_tell, deadline)[:1]
+        (answer,) = self._runners.foreach_env_runner(
+            "reply", kwargs=asked, local_env_runner=False, remote_worker_ids=first
+        )
+        return answer
+
+    def _restore_and_tell(self) -> None:
+        if restored := self.restore():
+            self._on_restored(restored)
 
     def take_failures(self) -> RunnerFailures:
         """Says what was lost since the last call."""

@@ -9,8 +9,11 @@ from typing import Any, Literal, Self
 
 from ray.rllib.algorithms.algorithm_config import NotProvided
 
-from rllib_ragen.config.paths import enter_model
+from rllib_ragen.config.paths import enter_key
 from rllib_ragen.faults.private_names.of_rllib_config import ConfigHooks
+
+_PATHS = {"model_path": "model.path", "input_": "offline.input", "output": "offline.output"}
+"""Attribute → key of the config, of those that are paths."""
 
 
 class FluentSetters(ConfigHooks):
@@ -20,7 +23,8 @@ class FluentSetters(ConfigHooks):
         for name, value in given.items():
             if value is not NotProvided:
                 # A relative path is from where it is said; actors and trials are elsewhere.
-                setattr(self, name, enter_model(value) if name == "model_path" and isinstance(value, str) else value)
+                is_path = name in _PATHS and isinstance(value, str)
+                setattr(self, name, enter_key(_PATHS[name], value) if is_path else value)
         return self
 
     def llm(
@@ -224,8 +228,8 @@ class FluentSetters(ConfigHooks):
             warmup_iterations: updates over which the learning rates rise [0]
             decay_iterations: update at which a falling schedule is at 0; None: `iterations` [None]
             max_skipped_steps: stop after so many non-finite gradients in a row [5]
-            loss: token: ratio of each token (PPO); sequence: of its trajectory (GSPO: wants clips near 3e-4); or
-                my_pkg:my_loss ['token']
+            loss: token: ratio of each token (PPO); sequence: of its trajectory (GSPO: wants clips near 3e-4);
+                log_likelihood: no ratio and no clip (cloning); or my_pkg:my_loss ['token']
             tis_cap: truncated importance sampling: cap of learner's/sampler's probability; None: off [None]
             clip_low: lower clip of the ratio [0.2]
             clip_high: upper clip of the ratio [0.28]
@@ -341,6 +345,71 @@ class FluentSetters(ConfigHooks):
             loss_scaling=loss_scaling,
             dynamic_sampling_rounds=dynamic_sampling_rounds,
             max_empty_updates=max_empty_updates,
+        )
+
+    def offline_data(
+        self,
+        *,
+        input_: str = NotProvided,
+        output: str | None = NotProvided,
+        **rllib: Any,
+    ) -> Self:
+        """Sets stored trajectories to train from, or a place to store them (docs/offline.md).
+
+        Args:
+            input_: where training trajectories come from; `sampler`: they are played; else a JSONL file, a folder of
+                such files or a pattern as runs/*/trajectories.jsonl ['sampler']
+            output: folder that gets every iteration's trajectories as a JSONL file; None: none [None]
+            rllib: as in AlgorithmConfig.offline_data.
+        """
+        super().offline_data(**rllib)
+        return self._set(
+            input_=input_,
+            output=output,
+        )
+
+    def alarms(
+        self,
+        *,
+        reward_std_collapse: Literal['off', 'warn', 'stop'] = NotProvided,
+        entropy_collapse: Literal['off', 'warn', 'stop'] = NotProvided,
+        gradient_spike: Literal['off', 'warn', 'stop'] = NotProvided,
+        reward_cliff: Literal['off', 'warn', 'stop'] = NotProvided,
+        validation_failure: Literal['off', 'warn', 'stop'] = NotProvided,
+        empty_filter: Literal['off', 'warn', 'stop'] = NotProvided,
+        non_finite: Literal['off', 'warn', 'stop'] = NotProvided,
+        format_hacking: Literal['off', 'warn', 'stop'] = NotProvided,
+        repetition: Literal['off', 'warn', 'stop'] = NotProvided,
+        length_blowup: Literal['off', 'warn', 'stop'] = NotProvided,
+        sampler_gap: Literal['off', 'warn', 'stop'] = NotProvided,
+    ) -> Self:
+        """Sets what an alarm does (docs/diagnostics.md): nothing, warn, or warn and ask to stop.
+
+        Args:
+            reward_std_collapse: members of a group are all rewarded alike ['warn']
+            entropy_collapse: the policy hardly samples any more ['warn']
+            gradient_spike: a gradient norm far out of its recent range ['warn']
+            reward_cliff: the return has fallen far below its best ['warn']
+            validation_failure: validation after validation without success ['warn']
+            empty_filter: batch after batch has nothing to learn from ['warn']
+            non_finite: a loss, an entropy or a gradient is no finite number ['warn']
+            format_hacking: well-formed replies whose thought is empty ['warn']
+            repetition: replies say the same over and over ['warn']
+            length_blowup: replies have become much longer ['warn']
+            sampler_gap: sampler and learner disagree about log-probs ['warn']
+        """
+        return self._set(
+            alarm_reward_std_collapse=reward_std_collapse,
+            alarm_entropy_collapse=entropy_collapse,
+            alarm_gradient_spike=gradient_spike,
+            alarm_reward_cliff=reward_cliff,
+            alarm_validation_failure=validation_failure,
+            alarm_empty_filter=empty_filter,
+            alarm_non_finite=non_finite,
+            alarm_format_hacking=format_hacking,
+            alarm_repetition=repetition,
+            alarm_length_blowup=length_blowup,
+            alarm_sampler_gap=sampler_gap,
         )
 
     def diagnostics(

@@ -28,8 +28,11 @@ from typing import Any, Literal, Self
 
 from ray.rllib.algorithms.algorithm_config import NotProvided
 
-from rllib_ragen.config.paths import enter_model
+from rllib_ragen.config.paths import enter_key
 from rllib_ragen.faults.private_names.of_rllib_config import ConfigHooks
+
+_PATHS = {"model_path": "model.path", "input_": "offline.input", "output": "offline.output"}
+"""Attribute → key of the config, of those that are paths."""
 
 
 class FluentSetters(ConfigHooks):
@@ -39,7 +42,8 @@ class FluentSetters(ConfigHooks):
         for name, value in given.items():
             if value is not NotProvided:
                 # A relative path is from where it is said; actors and trials are elsewhere.
-                setattr(self, name, enter_model(value) if name == "model_path" and isinstance(value, str) else value)
+                is_path = name in _PATHS and isinstance(value, str)
+                setattr(self, name, enter_key(_PATHS[name], value) if is_path else value)
         return self
 '''
 
@@ -66,6 +70,12 @@ _SETTERS = (
         extends=True,
     ),
     _Setter("credit", "Sets how rewards become advantages: filters, normalisation, credit per turn."),
+    _Setter(
+        "offline_data",
+        "Sets stored trajectories to train from, or a place to store them (docs/offline.md).",
+        extends=True,
+    ),
+    _Setter("alarms", "Sets what an alarm does (docs/diagnostics.md): nothing, warn, or warn and ask to stop."),
     _Setter("diagnostics", "Sets when it is measured how much reasoning depends on the prompt (docs/diagnostics.md)."),
     _Setter(
         "fault_tolerance",
@@ -104,7 +114,8 @@ def _field(attribute: str) -> FieldInfo:
 
 def _argument(attribute: str) -> str:
     """Returns `llm(model=…)` is what everybody would say; a config's attribute `model` is RLlib's own."""
-    return "model" if attribute == "model_path" else attribute
+    section, key = ATTRIBUTES[attribute]
+    return "model" if attribute == "model_path" else key if section == "alarms" else attribute
 
 
 def _type(annotation: Any) -> str:

@@ -17,12 +17,11 @@ from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten, merge, preset
 from rllib_ragen.config.messages import sentence
 from rllib_ragen.config.paths import (
-    EMBEDDED_MODEL,
     PATH_KEYS,
-    enter_model,
+    enter_key,
     enter_path,
     enter_paths,
-    leave_path,
+    leave_key,
     leave_paths,
 )
 from rllib_ragen.config.schema import MAX_SEED, MOST, RunConfig, Section, Seed
@@ -182,11 +181,11 @@ def _with_paths(name: str, given: object, change: Callable[[str, str], str]) -> 
 
 
 def _entered(folder: Path, key: str, path: str) -> str:
-    return enter_model(path, folder) if key == "model.path" else str(enter_path(path, folder))
+    return enter_key(key, path, folder)
 
 
 def _left(folder: Path, key: str, path: str) -> str:
-    return path if path == EMBEDDED_MODEL else leave_path(path, folder, folder)
+    return leave_key(key, path, folder, folder)
 
 
 def _check_search(spec: SweepSpec) -> None:

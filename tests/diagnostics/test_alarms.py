@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ import pytest
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import parse_assignments
 from rllib_ragen.config.schema import AlarmsSection
-from rllib_ragen.diagnostics.alarm_rules import RULES
+from rllib_ragen.diagnostics.alarm_rules import RULES, WATCHED
 from rllib_ragen.diagnostics.alarms import Alarm, Alarms
 from rllib_ragen.starpo.checks.build_config import build_config
 
@@ -195,3 +195,32 @@ def test_a_resumed_run_judges_as_one_that_never_stopped(cut: int) -> None:
     later = [(alarm.iteration, alarm.alarm) for row in rows[cut:] for alarm in resumed.feed(row)]
     assert later == [alarm for alarm in fired(rows) if alarm[0] > cut]
     assert len(fired(rows)) == 2
+
+
+class Spy(dict[str, Any]):
+    """A row that notes what is asked of it."""
+
+    asked: ClassVar[set[str]] = set()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Notes the key."""
+        self.asked.add(key)
+        return super().get(key, default)
+
+    def __getitem__(self, key: str) -> Any:
+        self.asked.add(key)
+        return super().__getitem__(key)
+
+    def __contains__(self, key: object) -> bool:
+        self.asked.add(str(key))
+        return super().__contains__(key)
+
+
+def test_rules_read_what_is_watched_and_nothing_else() -> None:
+    """A checkpoint keeps these columns alone, for the callback that watches without a run's log."""
+    Spy.asked.clear()
+    rows = [Spy(row) for row in series(entropy=[0.3] * 30)]
+    rows += [Spy(iteration=k, split="val", greedy=False, success=0.5) for k in range(6)]
+    for rule in RULES.values():
+        rule(rows)
+    assert Spy.asked - {"iteration"} == set(WATCHED) - {"iteration"}

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rllib_ragen.config.schema import AlarmsSection, RunConfig
+from rllib_ragen.diagnostics.alarms import measured
 from rllib_ragen.diagnostics.gradient_buckets import NUM_BUCKETS, gradient_metric_names
 from rllib_ragen.diagnostics.information import Regime
 from rllib_ragen.diagnostics.information_probe import SAMPLES, probe_metric_names
@@ -15,7 +16,7 @@ from rllib_ragen.diagnostics.metrics import INTRODUCTIONS, METRICS, find_metric,
 from rllib_ragen.diagnostics.metrics_page import with_tables
 from rllib_ragen.report.figures import GRADIENTS, INFORMATION, LEARNING, REPLIES, THROUGHPUT
 from rllib_ragen.rollout.statistics import rollout_statistics
-from rllib_ragen.run.log import RunLog, measured
+from rllib_ragen.run.log import RunLog
 from tests.starpo.build import digits_config
 
 PAGE = (Path(__file__).parents[2] / "docs" / "diagnostics.md").read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ from rllib_ragen.rollout.engines.base import Engine
 from rllib_ragen.rollout.engines.hf import HFEngine
 from rllib_ragen.rollout.env_pool import EnvPool
 from rllib_ragen.rollout.game_answers import GameSpec
-from rllib_ragen.rollout.game_episodes import to_multi_agent_episode, to_trajectories
+from rllib_ragen.rollout.game_episodes import LiveGame, to_trajectories
 from rllib_ragen.rollout.game_session import LineUpError
 from rllib_ragen.rollout.scripted_seats import GameMultiAgentEnv
 from rllib_ragen.types import Sampling, StopReason, Trajectory
@@ -257,7 +257,7 @@ def test_minimax_never_loses_to_random_moves(chat: ChatFormat) -> None:
 
 def test_games_survive_as_rllib_episodes(chat: ChatFormat) -> None:
     for game in play(chat, THREE):
-        episode = to_multi_agent_episode("7", game)
+        episode = LiveGame("7").close(game)
         assert episode.module_for("bob") == "blue" and episode.agent_steps() == sum(len(t.turns) for t in game)
         assert [vars(t) | {"turns": 0} for t in to_trajectories([episode])] == [vars(t) | {"turns": 0} for t in game]
         again = to_trajectories([episode])

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from rllib_ragen.rollout.episodes import to_episode, to_trajectory
+from rllib_ragen.rollout.episodes import LiveEpisode
 from rllib_ragen.rollout.statistics import clustered_error, evaluation_statistics, success_by_instance
 from rllib_ragen.rollout.trajectory_json import from_json, to_json
 from rllib_ragen.types import StopReason, Trajectory
@@ -75,6 +75,6 @@ def test_failed_episodes_do_not_count_and_keyless_instances_are_told_apart_by_th
 
 def test_a_key_survives_rllibs_episodes_and_files() -> None:
     one = episode("#P_\n#O_", True)
-    assert to_trajectory(to_episode(one)).instance_key == from_json(to_json(one)).instance_key == "#P_\n#O_"
+    assert LiveEpisode(one).close().trajectory.instance_key == from_json(to_json(one)).instance_key == "#P_\n#O_"
     old = {name: value for name, value in to_json(one).items() if name != "instance_key"}
     assert from_json(old).instance == "seed 0", "what earlier versions wrote is read"

@@ -20,6 +20,7 @@ import pytest
 from ragen_envs.baselines import Baselines
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.diagnostics.alarms import measured
 from rllib_ragen.faults.interrupt import Interrupt
 from rllib_ragen.run.console import ConsoleState, Display, LiveDisplay, duration, make_display, shown, sparkline
 from rllib_ragen.run.evaluation import (
@@ -31,7 +32,7 @@ from rllib_ragen.run.evaluation import (
     way,
 )
 from rllib_ragen.run.folder import RunFolder
-from rllib_ragen.run.log import RunLog, measured
+from rllib_ragen.run.log import RunLog
 from rllib_ragen.types import StopReason, Trajectory
 
 METRICS = {

@@ -15,6 +15,10 @@ from rllib_ragen.faults.private_names.of_rllib_config import (
     RL_MODULE_SPEC,
 )
 
+_CALLBACKS = "tests/starpo/test_callbacks.py::test_an_episode_is_created_started_stepped_and_ended_as_one_object"
+_RECREATED = "tests/starpo/test_callbacks.py::test_remote_runners_call_back_raise_and_come_back"
+_INPUT = "tests/starpo/test_offline.py::test_a_stored_batch_makes_the_step_that_was_made_when_it_was_played"
+_OUTPUT = "tests/starpo/test_offline.py::test_output_has_a_file_for_each_iteration_with_all_of_its_trajectories"
 _OWN_RUN = "tests/starpo/test_honoured_settings.py::test_what_a_user_of_rllib_sets_is_seen_in_the_run"
 _RESOURCES = "tests/starpo/test_honoured_settings.py::test_resources_are_asked_for_as_they_are_said"
 _CONNECTORS = "tests/starpo/test_connectors.py::test_connectors_rewrite_what_is_read_said_and_learnt"
@@ -58,7 +62,15 @@ HONOURED = {
         ),
         _OWN_RUN,
     ),
+    "callbacks_on_episode_created": _CALLBACKS,
+    "callbacks_on_episode_start": _CALLBACKS,
+    "callbacks_on_episode_step": _CALLBACKS,
+    "callbacks_on_env_runners_recreated": _RECREATED,
+    # offline_data
+    "input_": _INPUT,
+    "output": _OUTPUT,
     # evaluation
+    "evaluation_config": "tests/starpo/test_callbacks.py::test_evaluation_of_rllib_is_greedy_where_explore_says_so",
     "evaluation_interval": _OWN_RUN,
     "evaluation_duration": _OWN_RUN,
     # multi_agent

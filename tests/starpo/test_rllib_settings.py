@@ -122,7 +122,7 @@ def test_the_test_that_shows_the_effect_is_there(test: str) -> None:
     [
         {"train_batch_size": 4000},
         {"evaluation_parallel_to_training": True, "evaluation_num_env_runners": 1, "evaluation_duration": "auto"},
-        {"output": "/tmp/somewhere"},
+        {"output_write_episodes": False},
         {"observation_space": np.zeros(3)},
     ],
 )
@@ -137,7 +137,7 @@ def test_a_dictionary_of_tunes_is_checked_like_setters(settings: dict[str, Any])
         ({"training": {"train_batch_size_per_learner": 512}}, r"training\(num_groups=…\) × training\(group_size=…\)"),
         ({"training": {"minibatch_size": 64}}, r"training\(num_minibatches=…\)"),
         ({"env_runners": {"num_envs_per_env_runner": 8}}, r"rollout\(max_concurrent=…\)"),
-        ({"evaluation": {"evaluation_config": {"explore": False}}}, "the run's own settings, greedily and at its"),
+        ({"evaluation": {"evaluation_config": {"lr": 1e-3}}}, "the run's own settings, greedily and at its"),
         ({"evaluation": {"custom_evaluation_function": print}}, r"algo\.evaluate_split"),
         ({"framework": {"framework": "tf2"}}, "allowed: 'torch'"),
     ],

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from rllib_ragen.rollout.episodes import to_episode, to_trajectory
+from rllib_ragen.rollout.episodes import LiveEpisode
 from rllib_ragen.rollout.specs import evaluation_specs, training_specs
 from rllib_ragen.starpo.algorithm import StarPO
 from rllib_ragen.types import StopReason
@@ -183,10 +183,10 @@ def test_specs_are_the_same_in_every_draw_and_differ_between_seeds_and_splits() 
 def test_a_trajectory_survives_the_way_through_an_rllib_episode() -> None:
     before = trajectory("g", [(4, 3, 0.5), (2, 5, -0.1)], StopReason.FAILED)
     before.success, before.turns[1].reply, before.turns[0].valid = True, "text", False
-    episode = to_episode(before)
+    episode = LiveEpisode(before).close()
     assert (len(episode), episode.get_return()) == (2, pytest.approx(0.4))
     assert episode.is_terminated and not episode.is_truncated
-    after = to_trajectory(episode)
+    after = episode.trajectory
     for name in ("token_ids", "turn_index", "behaviour_logprobs"):
         np.testing.assert_array_equal(getattr(before, name)(), getattr(after, name)())
     assert [vars(t).keys() for t in after.turns] == [vars(t).keys() for t in before.turns]
@@ -202,7 +202,7 @@ def test_a_trajectory_survives_the_way_through_an_rllib_episode() -> None:
 
 def test_an_episode_without_a_turn_survives_too() -> None:
     before = trajectory("g", [], StopReason.CONTEXT_FULL)
-    after = to_trajectory(to_episode(before))
+    after = LiveEpisode(before).close().trajectory
     assert after.turns == [] and after.stop_reason is StopReason.CONTEXT_FULL
 
 

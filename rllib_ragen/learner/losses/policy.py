@@ -50,3 +50,12 @@ def token_loss(tokens: PolicyTokens) -> tuple[torch.Tensor, torch.Tensor]:
         clip_high=config.clip_high,
         clip_dual=config.clip_dual,
     )
+
+
+def log_likelihood_loss(tokens: PolicyTokens) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns −A · (log π − log π_old), whose gradient is that of −A · log π; nothing is clipped.
+
+    With A ≥ 0 it is supervised training on sampled tokens, each weighted by its advantage (behaviour cloning;
+    advantage-weighted regression, Peng et al. 2019, arXiv 1910.00177). A negative advantage has no bound here.
+    """
+    return -tokens.advantages * tokens.log_ratio, torch.zeros_like(tokens.log_ratio, dtype=torch.bool)

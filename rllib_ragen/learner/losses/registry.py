@@ -79,6 +79,7 @@ LOSSES: OpenNames[PolicyLoss] = OpenNames(
     "rllib_ragen.losses",
     {
         "token": "rllib_ragen.learner.losses.policy:token_loss",
+        "log_likelihood": "rllib_ragen.learner.losses.policy:log_likelihood_loss",
         "sequence": "rllib_ragen.learner.losses.sequence:sequence_loss",
     },
     _check,

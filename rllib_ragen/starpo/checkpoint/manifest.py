@@ -17,7 +17,7 @@ from rllib_ragen.starpo.checkpoint.layout import STATE_FILE
 _FORMAT = 2
 """Number of the layout: to be raised when older versions could misread it."""
 _SEAL = "sha256"
-_SECTIONS = ("env", "multi_agent", "model", "rollout", "vllm", "credit", "learner", "diagnostics")
+_SECTIONS = ("env", "multi_agent", "model", "rollout", "vllm", "credit", "learner", "offline", "diagnostics")
 """Sections of the config that a checkpoint holds; the others are about a run's length and its watching."""
 _DECAY = "learner.decay_iterations"
 

@@ -15,6 +15,7 @@ from rllib_ragen.credit.filter_rules import FILTERS
 from rllib_ragen.credit.registry import ESTIMATORS, estimator_names, make_estimator
 from rllib_ragen.learner.losses.registry import LOSSES
 from rllib_ragen.starpo.checks.games import check_game, check_no_game
+from rllib_ragen.starpo.checks.offline import check_offline
 
 
 def check_config(config: RunConfig, *, shipped_env: bool = True) -> RunConfig:
@@ -34,6 +35,7 @@ def check_config(config: RunConfig, *, shipped_env: bool = True) -> RunConfig:
     _check_rollout(config)
     _check_credit(config)
     _check_learner(config)
+    check_offline(config)
     return config
 
 

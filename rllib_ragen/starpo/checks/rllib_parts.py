@@ -75,6 +75,7 @@ def check_rllib_parts(config: AlgorithmConfig, several_agents: bool, check: Call
         ConfigError: one sentence that names the setter's argument.
     """
     _check_numbers(config)
+    _check_evaluation(config)
     _check_classes(config, several_agents)
     for attribute, (name, arguments) in _CONNECTORS.items():
         made = setting(config, attribute)
@@ -94,6 +95,18 @@ def _check_numbers(config: AlgorithmConfig) -> None:
         value = getattr(config, attribute)
         if not _is_amount(value) and not _is_allowed_too(attribute, value):
             raise ConfigError(f"{setter}({attribute}={value!r}): must be a number ≥ 0{_or(attribute)}")
+
+
+def _check_evaluation(config: AlgorithmConfig) -> None:
+    given = config.evaluation_config
+    if given is None or (isinstance(given, Mapping) and not given):
+        return
+    said = f"evaluation(evaluation_config={given!r:.60})"
+    if not isinstance(given, Mapping) or set(given) != {"explore"} or not isinstance(given["explore"], bool):
+        raise ConfigError(
+            f"{said} means nothing to StarPO: evaluations are played with the run's own settings, greedily and at its"
+            ' rollout(temperature=…); allowed: {"explore": False}, for RLlib\'s metrics of the greedy ones'
+        )
 
 
 def _is_whole(value: object, least: int) -> bool:

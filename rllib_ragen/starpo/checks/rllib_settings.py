@@ -124,11 +124,6 @@ _BY_SETTER: Mapping[str, Mapping[str, str]] = {
             ),
             _OFFLINE_EVALUATION,
         ),
-        **dict.fromkeys(
-            ("callbacks_on_episode_created", "callbacks_on_episode_start", "callbacks_on_episode_step"),
-            "an episode is seen when it is over: callbacks(on_episode_end=…)",
-        ),
-        "callbacks_on_env_runners_recreated": "runners come back while they sample; num_lost_runners counts them",
     },
     "evaluation": {
         "evaluation_duration_unit": "an evaluation is counted in episodes: evaluation(evaluation_duration=…), the run"
@@ -148,8 +143,6 @@ _BY_SETTER: Mapping[str, Mapping[str, str]] = {
             ),
             _EVALUATION,
         ),
-        "evaluation_config": "evaluations are played with the run's own settings, greedily and at its"
-        " rollout(temperature=…)",
         "evaluation_num_env_runners": f"{_EVALUATION}: env_runners(num_env_runners=…)",
         "custom_evaluation_function": "call algo.evaluate_split(split, num_instances, greedy), or override"
         " StarPO.evaluate",
@@ -172,13 +165,13 @@ _BY_SETTER: Mapping[str, Mapping[str, str]] = {
     },
     "offline_data": dict.fromkeys(
         (
-            *("input_", "offline_data_class", "input_read_method", "input_read_method_kwargs", "input_read_schema"),
+            *("offline_data_class", "input_read_method", "input_read_method_kwargs", "input_read_schema"),
             *("input_read_episodes", "input_read_sample_batches", "input_read_batch_size", "input_filesystem"),
             *("input_filesystem_kwargs", "input_compress_columns", "materialize_data", "materialize_mapped_data"),
             *("map_batches_kwargs", "iter_batches_kwargs", "ignore_final_observation", "prelearner_class"),
             *("prelearner_buffer_class", "prelearner_buffer_kwargs", "prelearner_module_synch_period"),
             *("prelearner_use_recorded_module_states", "dataset_num_iters_per_learner", "input_config"),
-            *("actions_in_input_normalized", "postprocess_inputs", "shuffle_buffer_size", "output", "output_config"),
+            *("actions_in_input_normalized", "postprocess_inputs", "shuffle_buffer_size", "output_config"),
             *("output_compress_columns", "output_max_file_size", "output_max_rows_per_file"),
             *("output_write_remaining_data", "output_write_method", "output_write_method_kwargs"),
             *("output_filesystem", "output_filesystem_kwargs", "output_write_episodes", "offline_sampling"),
