@@ -55,7 +55,7 @@ def load_sampler(config: RunConfig, adapter: Path | None, *, greedy: bool) -> Sa
     sampling = Sampling(
         max_tokens=rollout.max_reply_tokens,
         stop_token_ids=chat.stop_token_ids,
-        temperature=0.0 if greedy else rollout.temperature,
+        temperature=0.0 if greedy else config.eval_temperature,
         top_p=1.0 if greedy else rollout.top_p,
         top_k=0 if greedy else rollout.top_k,
     )

@@ -168,6 +168,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         greedy: bool | None = None,
         explore: bool | None = None,
         count: bool = True,
+        temperature: float | None = None,
         **kwargs: Any,
     ) -> list[Episode]:
         """Plays complete episodes.
@@ -180,6 +181,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             greedy: the likeliest token always; default: not `explore`.
             explore: RLlib's name for the opposite; default: the config's.
             count: whether the episodes enter the metrics and counters of training.
+            temperature: of sampling where it is not greedy; default: the config's.
 
         Raises:
             EngineDead: the engine is gone.
@@ -193,7 +195,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         for engine in self.engines.values():
             engine.wake()
             engine.reset()
-        episodes = self._collect(specs, self._sampling(greedy))
+        episodes = self._collect(specs, self._sampling(greedy, temperature))
         if self.config.sleep:
             for engine in self.engines.values():
                 engine.sleep()
@@ -201,10 +203,16 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             self._report(episodes)
         return episodes
 
-    def play(self, specs: Sequence[EpisodeSpec], greedy: bool = False, count: bool = True) -> Played:
+    def play(
+        self,
+        specs: Sequence[EpisodeSpec],
+        greedy: bool = False,
+        count: bool = True,
+        temperature: float | None = None,
+    ) -> Played:
         """Returns `sample` for remote callers: a programming error comes back as text, a dead engine ends the actor."""
         try:
-            episodes = self.sample(specs=specs, greedy=greedy, count=count)
+            episodes = self.sample(specs=specs, greedy=greedy, count=count, temperature=temperature)
         except EngineDead:
             raise
         except Exception as error:
@@ -226,12 +234,12 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         )
         return [to_episode(trajectory) for trajectory in trajectories]
 
-    def _sampling(self, greedy: bool) -> Sampling:
+    def _sampling(self, greedy: bool, temperature: float | None) -> Sampling:
         config = self.config
         return Sampling(
             max_tokens=config.max_reply_tokens,
             stop_token_ids=self.chat.stop_token_ids,
-            temperature=0.0 if greedy else config.temperature,
+            temperature=0.0 if greedy else temperature or config.temperature,
             top_p=1.0 if greedy else config.top_p,
             top_k=0 if greedy else config.top_k,
         )

@@ -65,7 +65,7 @@ class RLlibBase(AlgorithmWithoutEvaluators):
         """Plays instances of a split."""
 
     def evaluate(self, parallel_train_future: object = None) -> Tree:
-        """Returns `evaluation_duration` validation instances, greedy and at the training temperature."""
+        """Returns `evaluation_duration` validation instances, greedy and at `eval.temperature`."""
         config = self.config
         kwargs = {"algorithm": self, "metrics_logger": self.metrics}
         make_callback("on_evaluate_start", self.callbacks, config.callbacks_on_evaluate_start, kwargs=kwargs)

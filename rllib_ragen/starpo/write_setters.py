@@ -10,8 +10,8 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from rllib_ragen.config.schema import EnvSection, Section
-from rllib_ragen.starpo.attributes import ATTRIBUTES, SECTIONS, setter_of
+from rllib_ragen.config.section import Section
+from rllib_ragen.starpo.attributes import ATTRIBUTES, field_of, setter_of
 
 FILE = Path(__file__).with_name("setters.py")
 _WIDTH = 120
@@ -28,7 +28,7 @@ from typing import Any, Literal, Self
 
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
 
-from rllib_ragen.config.paths import enter_model
+from rllib_ragen.config.paths import enter_model, enter_value
 
 
 class FluentSetters(AlgorithmConfig):
@@ -38,7 +38,8 @@ class FluentSetters(AlgorithmConfig):
         for name, value in given.items():
             if value is not NotProvided:
                 # A relative path is from where it is said; actors and trials are elsewhere.
-                setattr(self, name, enter_model(value) if name == "model_path" and isinstance(value, str) else value)
+                entered = enter_model(value) if name == "model_path" and isinstance(value, str) else value
+                setattr(self, name, enter_value(name, entered) if name == "rewards" else entered)
         return self
 '''
 
@@ -77,7 +78,7 @@ def source() -> str:
 
 def _method(setter: _Setter) -> str:
     attributes = [attribute for attribute in ATTRIBUTES if setter_of(attribute) == setter.name]
-    fields = {attribute: _field(attribute) for attribute in attributes}
+    fields = {attribute: field_of(attribute) for attribute in attributes}
     more = ["**rllib: Any"] if setter.extends else []
     words = [f"{_argument(a)}: {_type(field.annotation)} = NotProvided" for a, field in fields.items()]
     signature = "".join(f"        {word},\n" for word in [*words, *more])
@@ -89,12 +90,6 @@ def _method(setter: _Setter) -> str:
     head = f"\n    def {setter.name}(\n        self,\n        *,\n{signature}    ) -> Self:\n"
     said = f'        """{setter.what}\n\n        Args:\n{doc}        """\n'
     return f"{head}{said}{first}        return self._set(\n{given}        )\n"
-
-
-def _field(attribute: str) -> FieldInfo:
-    section, key = ATTRIBUTES[attribute]
-    sections: dict[str, type[Section]] = {**SECTIONS, "env": EnvSection}
-    return sections[section].model_fields[key]
 
 
 def _argument(attribute: str) -> str:
@@ -112,6 +107,9 @@ def _type(annotation: Any) -> str:
     if get_origin(annotation) in (tuple, list, dict):
         return f"{get_origin(annotation).__name__}[{', '.join(map(_type, get_args(annotation)))}]"
     plain = isinstance(annotation, type) and not get_args(annotation)
+    if plain and issubclass(annotation, Section):
+        # As YAML says it: by a name alone, or with its keys.
+        return "str | dict[str, Any]"
     return str(annotation.__name__ if plain else annotation).removeprefix("typing.")
 
 
