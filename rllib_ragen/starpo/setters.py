@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
 
-from rllib_ragen.config.paths import enter_model
+from rllib_ragen.config.paths import enter_model, enter_value
 
 
 class FluentSetters(AlgorithmConfig):
@@ -19,7 +19,8 @@ class FluentSetters(AlgorithmConfig):
         for name, value in given.items():
             if value is not NotProvided:
                 # A relative path is from where it is said; actors and trials are elsewhere.
-                setattr(self, name, enter_model(value) if name == "model_path" and isinstance(value, str) else value)
+                entered = enter_model(value) if name == "model_path" and isinstance(value, str) else value
+                setattr(self, name, enter_value(name, entered) if name == "rewards" else entered)
         return self
 
     def llm(
@@ -95,6 +96,7 @@ class FluentSetters(AlgorithmConfig):
         top_k: int = NotProvided,
         overlap: Literal['off', 'one_step_off'] = NotProvided,
         env_timeout_s: float = NotProvided,
+        eval_temperature: float | None = NotProvided,
     ) -> Self:
         """Sets how trajectories are sampled; who samples is `env_runners(num_env_runners=…)`.
 
@@ -108,6 +110,7 @@ class FluentSetters(AlgorithmConfig):
             top_k: 0: whole vocabulary [0]
             overlap: one_step_off: sample the next batch while this one is learnt from (needs env runners) ['off']
             env_timeout_s: a step that takes longer ends its episode as env_error [60.0]
+            eval_temperature: sampling temperature of evaluations; None: rollout.temperature [None]
         """
         return self._set(
             engine=engine,
@@ -119,6 +122,7 @@ class FluentSetters(AlgorithmConfig):
             top_k=top_k,
             overlap=overlap,
             env_timeout_s=env_timeout_s,
+            eval_temperature=eval_temperature,
         )
 
     def vllm(
@@ -192,6 +196,7 @@ class FluentSetters(AlgorithmConfig):
         kl_in: Literal['loss', 'reward'] = NotProvided,
         value_coeff: float = NotProvided,
         value_clip: float = NotProvided,
+        rewards: list[str | dict[str, Any]] = NotProvided,
     ) -> Self:
         """Sets batch, loss and optimiser. RLlib's arguments that count timesteps do not exist.
 
@@ -236,6 +241,7 @@ class FluentSetters(AlgorithmConfig):
             kl_in: KL penalty as a term of the loss, or as a cost in each turn's reward ['loss']
             value_coeff: weight of the value loss (gae) [0.5]
             value_clip: clip range of the value loss [0.5]
+            rewards: reward functions beside the environment's own, `env` (docs/rewards.md) [[]]
         """
         return self._set(
             num_groups=num_groups,
@@ -276,6 +282,7 @@ class FluentSetters(AlgorithmConfig):
             kl_in=kl_in,
             value_coeff=value_coeff,
             value_clip=value_clip,
+            rewards=rewards,
         )
 
     def credit(

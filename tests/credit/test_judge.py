@@ -88,7 +88,7 @@ def test_the_question_and_the_request_are_the_configs(tmp_path: Path, monkeypatc
     ],
 )
 def test_what_is_no_number_in_range_is_no_reward(text: str) -> None:
-    says = r"^the reward judge answered '.*', which is no number from 0 to 10"
+    says = r"^the reward judge answered ['\"].*['\"], which is no number from 0 to 10"
     with stub_server(lambda number, body: said(text)) as stub, pytest.raises(NothingPlayed, match=says):
         judge(stub.url)(batch("Up"))
     assert len(stub.asked) == 1, "the likeliest answer would be the same again"

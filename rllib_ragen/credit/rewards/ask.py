@@ -81,7 +81,8 @@ class _Work:
 
     def _run(self) -> None:
         if self._function.is_async:
-            asyncio.run(self._ask_all())
+            with suppress(asyncio.CancelledError):
+                asyncio.run(self._ask_all())
             return
         for index, item in self._jobs:
             if self._given_up.is_set():

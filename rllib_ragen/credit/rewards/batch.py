@@ -121,11 +121,12 @@ def _answers(function: RewardFunction, trajectories: Sequence[Trajectory]) -> li
     copies = [replace(one, turns=[replace(turn) for turn in one.turns]) for one in trajectories]
     if function.given == "trajectories":
         (answer,) = ask(function, [copies])
-        return _of_all(answer, copies)
+        return _of_all(answer, trajectories)
     if function.given == "trajectory":
-        return [_checked(answer, len(one.turns)) for answer, one in zip(ask(function, copies), copies, strict=True)]
-    answers = iter(ask(function, [turn for one in copies for turn in one.turns]))
-    return [_of_turns([next(answers) for _ in one.turns]) for one in copies]
+        answers = ask(function, copies)
+        return [_checked(answer, len(one.turns)) for answer, one in zip(answers, trajectories, strict=True)]
+    in_order = iter(ask(function, [turn for one in copies for turn in one.turns]))
+    return [_of_turns([next(in_order) for _ in one.turns]) for one in trajectories]
 
 
 def _of_all(answer: Any, trajectories: Sequence[Trajectory]) -> list[list[float] | Failed]:
