@@ -47,7 +47,8 @@ def misfits(config: RunConfig) -> list[str]:
 def taught_tasks(folder: Path) -> list[str]:
     """Returns the tasks that a small model knows: those of its recipe, and that of the run which it comes from."""
     made = _json(folder / _MADE)
-    lessons = made.get("taught") if isinstance(made.get("taught"), list) else [{"env": made.get("game")}]
+    taught: Any = made.get("taught")
+    lessons: list[Any] = taught if isinstance(taught, list) else [{"env": made.get("game")}]
     tasks = [lesson["env"] for lesson in lessons if isinstance(lesson, dict) and isinstance(lesson.get("env"), str)]
     return list(dict.fromkeys([*tasks, *_trained_on(folder)])) if tasks else []
 

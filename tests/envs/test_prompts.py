@@ -107,8 +107,9 @@ def test_what_is_no_placeholder_is_refused(text: str, says: str) -> None:
 def test_a_config_is_refused_with_the_key_and_the_names(env: str, key: str, text: str, allowed: str) -> None:
     with pytest.raises(ConfigError, match=rf"^env\.{key}: unknown placeholder .*; allowed: {allowed}"):
         build_config({"env": {"name": env, key: text}})
+    limits: Any = TextLimits if env == "sokoban" else GameLimits
     with pytest.raises(ValueError, match="unknown placeholder"):
-        (TextLimits if env == "sokoban" else GameLimits)(**{key: text})
+        limits(**{key: text})
 
 
 def test_a_template_that_hides_the_state_is_refused() -> None:

@@ -63,7 +63,7 @@ def run_of_a_task(folder: Path, env: str) -> Path:
 @pytest.mark.parametrize(
     ("env", "style", "says"),
     [
-        ("kuhn_poker", "brief", [r"was taught sokoban, frozen_lake, bandit, rubik, and not kuhn_poker"]),
+        ("kuhn_poker", "brief", [r"was taught sokoban, frozen_lake, bandit, countdown, rubik, and not kuhn_poker"]),
         ("sudoku", "auto", ["and not sudoku", "env.prompt_style=auto tells it full ones; env.prompt_style=brief"]),
         ("sokoban", "full", ["env.prompt_style=full tells it full ones"]),
         ("sokoban", "brief", []),
@@ -104,7 +104,7 @@ def test_a_sokoban_model_in_kuhn_poker_warns_and_says_within_three_iterations_th
         *("learner.torch_threads=1", "rollout.max_reply_tokens=24", "credit.filter=none", "credit.estimator=rloo"),
     )
     assert code == 0, output
-    assert f"warning     the model in {model} was taught sokoban, frozen_lake, bandit, and not kuhn_poker" in output
+    assert f"warning     the model in {model} was taught sokoban, frozen_lake, bandit, countdown, and not kuhn_poker" in output
     assert "valid 0.0 %" in output
     rows = [json.loads(row) for row in (tmp_path / "run" / "alarms.jsonl").read_text().splitlines()]
     told = {row["alarm"]: row for row in rows}

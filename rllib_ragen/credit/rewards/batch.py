@@ -40,7 +40,7 @@ class Rewards:
         self._judges = {one.label: one.holder for one in self._functions if isinstance(one.holder, Judge)}
 
     def __bool__(self) -> bool:
-        """Whether anything else than the environment's own reward is trained on, or logged."""
+        """Says whether anything else than the environment's own reward is trained on, or logged."""
         return bool(self._functions) or self._env_weight != 1
 
     def __call__(self, trajectories: Sequence[Trajectory]) -> list[Trajectory]:

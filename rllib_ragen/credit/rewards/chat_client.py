@@ -18,6 +18,7 @@ from rllib_ragen.credit.rewards.ask import RewardError
 _BUSY = {408, 429, 500, 502, 503, 504}
 """Statuses after which the same request may succeed."""
 _ATTEMPTS = 4
+"""Requests of one question at most: with the pauses between them, a server's short trouble is sat out."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
 """Pause before the second attempt where the server names none, doubled from then on; and the most that it may ask."""
 _MAX_BYTES = 1_000_000

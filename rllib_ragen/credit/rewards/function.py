@@ -38,9 +38,9 @@ class RewardFunction:
     """A reward with its settings, ready to be called with one argument."""
 
     name: str
-    """As in the config, for messages."""
+    """The config's name of it, for messages."""
     label: str
-    """As in logs."""
+    """Its name in logs."""
     weight: float
     timeout_s: float
     given: Given

@@ -32,6 +32,7 @@ BODY: Tree = {"temperature": 0.0, "max_completion_tokens": 16}
 """Fields of the request where the config says nothing else: a number is a few tokens, and the likeliest one."""
 _NUMBER = re.compile(r"[-+]?[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _LONGEST_NUMBER = 32
+"""Characters of an answer that are looked at, and shown: a number in words of its own is none."""
 _THOUGHT_END = "</think>"
 _INNER_SHARE = 0.9
 """Share of `timeout_s` that one question may take, retries included: less than all, so that who waits for the next
