@@ -24,6 +24,10 @@ def places(trajectory: Trajectory, step: float = 1.0) -> list[float]:
     return [step * k for k in range(len(trajectory.turns))]
 
 
+def variety(trajectory: Trajectory) -> int:
+    return len({token for turn in trajectory.turns for token in turn.reply_ids.tolist()})
+
+
 def of_a_turn(turn: Turn) -> float:
     return len(turn.reply_ids) / 10
 
@@ -127,3 +131,9 @@ def one_for_all(trajectories: list[Trajectory]) -> Any:
 
 def too_few(trajectories: list[Trajectory]) -> Any:
     return [1.0]
+
+
+def fails_on_group_1(trajectory: Trajectory) -> float:
+    if trajectory.group_id == "1":
+        raise KeyError("no such group")
+    return 0.0

@@ -104,7 +104,10 @@ def test_a_sokoban_model_in_kuhn_poker_warns_and_says_within_three_iterations_th
         *("learner.torch_threads=1", "rollout.max_reply_tokens=24", "credit.filter=none", "credit.estimator=rloo"),
     )
     assert code == 0, output
-    assert f"warning     the model in {model} was taught sokoban, frozen_lake, bandit, countdown, and not kuhn_poker" in output
+    assert (
+        f"warning     the model in {model} was taught sokoban, frozen_lake, bandit, countdown, and not kuhn_poker"
+        in output
+    )
     assert "valid 0.0 %" in output
     rows = [json.loads(row) for row in (tmp_path / "run" / "alarms.jsonl").read_text().splitlines()]
     told = {row["alarm"]: row for row in rows}
