@@ -24,8 +24,8 @@ def places(trajectory: Trajectory, step: float = 1.0) -> list[float]:
     return [step * k for k in range(len(trajectory.turns))]
 
 
-def variety(trajectory: Trajectory) -> int:
-    return len({token for turn in trajectory.turns for token in turn.reply_ids.tolist()})
+def different(trajectory: Trajectory) -> float:
+    return sum(float(turn.reply_ids.sum()) for turn in trajectory.turns)
 
 
 def of_a_turn(turn: Turn) -> float:

@@ -59,7 +59,7 @@ def test_a_weight_of_zero_trains_the_same_to_the_last_bit(model: Path) -> None:
 
 
 def test_dynamic_sampling_looks_at_the_sum(model: Path) -> None:
-    told = build(model, [f"{OWN}:variety"], env=NO_PAY, dynamic_sampling_rounds=2)
+    told = build(model, [f"{OWN}:different"], env=NO_PAY, dynamic_sampling_rounds=2)
     assert told.train()["starpo"]["sampling_rounds"] == 1
     told.stop()
     flat = build(model, [{"name": "env", "weight": 0}, f"{OWN}:slowly"], dynamic_sampling_rounds=2)
