@@ -38,7 +38,7 @@ def table(env: str, records: Sequence[Record]) -> str:
     start = " / ".join(f"{100 * statistics.mean(r[way][0] for r in records):.1f} %" for way in WAYS)
     # The scale when the runs were played: the instances may have changed since.
     scale = records[0].get("scale") or scale_line(find_baselines(config))
-    sampled = way(False, config.rollout.temperature)
+    sampled = way(False, config.eval_temperature)
     head = [f"{how}, {filter_}" for filter_ in FILTERS.values() for how in (sampled, way(True))]
     lines = [
         f"### {env}",

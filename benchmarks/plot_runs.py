@@ -91,7 +91,7 @@ def names_of(folders: Sequence[Path]) -> dict[bool, str]:
     configs = [folder / "config.yaml" for folder in folders]
     if not all(path.is_file() for path in configs):
         return {False: "sampled", True: way(True)}
-    temperatures = [RunConfig.model_validate(read_yaml(path)).rollout.temperature for path in configs]
+    temperatures = [RunConfig.model_validate(read_yaml(path)).eval_temperature for path in configs]
     return {False: way(False, *temperatures), True: way(True)}
 
 

@@ -1,6 +1,6 @@
 """Names that users add to: shipped ones, registered ones, entry points of installed packages, and import paths.
 
-The same rules hold for environments, estimators, filters and losses, wherever a name is read.
+The same rules hold for environments, estimators, filters, losses and rewards, wherever a name is read.
 """
 
 from __future__ import annotations

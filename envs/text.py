@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import gymnasium as gym
 
+from ragen_envs.prompts import check_prompt, fill_prompt
 from ragen_envs.reply import SEPARATOR, parse_reply
 from ragen_envs.spaces import AnyText
 from ragen_envs.task import AnyTask
@@ -16,6 +17,12 @@ from ragen_envs.tree import Tree
 PromptStyle = Literal["full", "brief"]
 WITHOUT_THOUGHT = ", answer only"
 """What the brief style says behind the title where replies hold no thought: it cannot be told from the state."""
+SYSTEM_PARTS = ("system", "title", "rules", "reply_format", "max_turns", "max_actions", "max_actions_per_turn")
+"""Placeholders of `TextLimits.system_prompt`; {system} is the environment's own."""
+MESSAGE_PARTS = ("message", "state", "feedback", "turn", "max_turns", "actions_left")
+"""Placeholders of `TextLimits.prompt_template`; {message} is the environment's own."""
+SHOWS = ("message", "state")
+"""Placeholders of which a `prompt_template` must have one."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,8 @@ class TextLimits:
         think: whether a reply must hold a `<think>` part (True) or must not (False).
         prompt_style: "full" tells rules and reply format in the system message; "brief" only names the task, for
             models that were taught it, where prompt tokens cost more than they tell.
+        system_prompt: system message in place of that, with SYSTEM_PARTS as placeholders; empty: none is given.
+        prompt_template: user message of every turn, with MESSAGE_PARTS as placeholders; empty: `{message}`.
     """
 
     max_turns: int = 5
@@ -38,6 +47,8 @@ class TextLimits:
     format_penalty: float = -0.1
     think: bool = True
     prompt_style: PromptStyle = "full"
+    system_prompt: str = ""
+    prompt_template: str = ""
 
     def __post_init__(self) -> None:
         for name in ("max_turns", "max_actions_per_turn", "max_actions"):
@@ -45,6 +56,8 @@ class TextLimits:
                 raise ValueError(f"{name} must be ≥ 1, got {getattr(self, name)}")
         if self.prompt_style not in ("full", "brief"):
             raise ValueError(f"prompt_style must be full or brief, got {self.prompt_style!r}")
+        check_prompt(self.system_prompt, SYSTEM_PARTS)
+        check_prompt(self.prompt_template, MESSAGE_PARTS, SHOWS)
 
 
 def check_limit_names(kind: type[Any], given: Iterable[str]) -> None:
@@ -80,18 +93,40 @@ class TextEnv(gym.Env[str, str]):
 
     @property
     def system_prompt(self) -> str:
-        """Rules and reply format (full style), or the task's title and whether to think (brief style)."""
+        """Rules and reply format (full style), or the task's title and whether to think (brief style); or what
+        `TextLimits.system_prompt` says.
+        """
+        limits = self.limits
+        if not limits.system_prompt:
+            return self._own_system_prompt
+        parts = {
+            "system": self._own_system_prompt,
+            "title": self.task.title,
+            "rules": self.task.rules(),
+            "reply_format": self._reply_format,
+            "max_turns": str(limits.max_turns),
+            "max_actions": str(limits.max_actions),
+            "max_actions_per_turn": str(limits.max_actions_per_turn),
+        }
+        return fill_prompt(limits.system_prompt, parts)
+
+    @property
+    def _own_system_prompt(self) -> str:
         limits = self.limits
         if limits.prompt_style == "brief":
             return self.task.title if limits.think else f"{self.task.title}{WITHOUT_THOUGHT}"
-        form = "<think>your reasoning</think><answer>{}</answer>" if limits.think else "<answer>{}</answer>"
-        several = f"action {SEPARATOR} action" if limits.max_actions_per_turn > 1 else "action"
         return (
             f"{self.task.rules()}\n"
-            f"Reply with {form.format(several)}, with at most {limits.max_actions_per_turn} action(s) in a reply. "
+            f"Reply with {self._reply_format}, with at most {limits.max_actions_per_turn} action(s) in a reply. "
             f"You have {limits.max_turns} turn(s) and {limits.max_actions} action(s) in all. "
             f"A reply without a valid action costs {-limits.format_penalty:g} and changes nothing."
         )
+
+    @property
+    def _reply_format(self) -> str:
+        several = f"action {SEPARATOR} action" if self.limits.max_actions_per_turn > 1 else "action"
+        form = "<think>your reasoning</think><answer>{}</answer>" if self.limits.think else "<answer>{}</answer>"
+        return form.format(several)
 
     @property
     def actions_left(self) -> int:
@@ -134,7 +169,7 @@ class TextEnv(gym.Env[str, str]):
             "state": state,
         }
         feedback = _feedback(reward, run, dropped)
-        observation = f"{feedback}\n{state if self._done else self._prompt(state)}"
+        observation = f"{feedback}\n{state}" if self._done else self._prompt(state, feedback)
         return observation, float(reward), terminated, truncated, info
 
     def render(self) -> str:  # type: ignore[override]
@@ -163,8 +198,20 @@ class TextEnv(gym.Env[str, str]):
             run.append(name)
         return run, dropped, reward, terminated
 
-    def _prompt(self, state: str) -> str:
-        return f"Turn {self.turn}, {self.actions_left} actions left\n{state}"
+    def _prompt(self, state: str, feedback: str = "") -> str:
+        told = [feedback] if feedback else []
+        message = "\n".join([*told, f"Turn {self.turn}, {self.actions_left} actions left", state])
+        if not self.limits.prompt_template:
+            return message
+        parts = {
+            "message": message,
+            "state": state,
+            "feedback": feedback,
+            "turn": str(self.turn),
+            "max_turns": str(self.limits.max_turns),
+            "actions_left": str(self.actions_left),
+        }
+        return fill_prompt(self.limits.prompt_template, parts)
 
 
 def _check_reach(task: AnyTask, limits: TextLimits) -> None:

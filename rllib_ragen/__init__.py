@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rllib_ragen.credit.estimator import Estimator as Estimator
     from rllib_ragen.credit.filter_rules import register_filter as register_filter
     from rllib_ragen.credit.registry import register_estimator as register_estimator
+    from rllib_ragen.credit.rewards.registry import register_reward as register_reward
     from rllib_ragen.learner.losses.registry import register_loss as register_loss
     from rllib_ragen.rollout.connectors import TokeniseObservations as TokeniseObservations
     from rllib_ragen.run.result import load_run as load_run
@@ -52,6 +53,7 @@ _MODULES = {
     "register_estimator": "rllib_ragen.credit.registry",
     "register_filter": "rllib_ragen.credit.filter_rules",
     "register_loss": "rllib_ragen.learner.losses.registry",
+    "register_reward": "rllib_ragen.credit.rewards.registry",
     "register_text_env": "ragen_envs.registry",
     "train": "rllib_ragen.run.train",
 }
@@ -76,6 +78,7 @@ __all__ = [
     "register_estimator",
     "register_filter",
     "register_loss",
+    "register_reward",
     "register_text_env",
     "train",
 ]

@@ -16,6 +16,7 @@ from rllib_ragen.faults.exit_codes import NothingPlayed
 from rllib_ragen.faults.watchdog import Watchdog, on_stderr
 from rllib_ragen.run.evaluation import Evaluation, find_baselines, outcome_lines, scale_line
 from rllib_ragen.run.folder import RunFolder, SavedState, is_run_folder
+from rllib_ragen.run.model_fit import misfits
 from rllib_ragen.run.preflight import preflight
 from rllib_ragen.run.start_ray import start_ray
 from rllib_ragen.starpo.checks.build_config import build_config
@@ -31,6 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def work() -> None:
         config, saved = plan(options)
         print(f"sampling  {preflight(config, writes=False).why}", flush=True)
+        for misfit in misfits(config):
+            print(f"warning   {misfit}", flush=True)
         number, fault = options.num_instances or config.eval.num_test_instances or 256, config.fault
         with Watchdog(on_stderr, report_after_s=fault.report_after_s, hang_timeout_s=fault.hang_timeout_s):
             evaluate(config, saved, options.split, number)
@@ -41,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Returns the command line."""
     parser = make_parser(
-        "evaluate", "Success of a model on instances of one split, sampled (rollout.temperature) and greedy.", _FLAGS
+        "evaluate", "Success of a model on instances of one split, sampled (eval.temperature) and greedy.", _FLAGS
     )
     parser.add_argument("model", metavar="RUN_OR_MODEL", help="run folder, model folder, or tiny")
     parser.add_argument(
@@ -102,7 +105,7 @@ def evaluate(config: RunConfig, saved: SavedState | None, split: str, num_instan
             more = ", ".join(
                 f"{name} {value:.3g}" for name, value in result.items() if name in _SHOWN and value is not None
             )
-            found = Evaluation.from_row(row, config.rollout.temperature)
+            found = Evaluation.from_row(row, config.eval_temperature)
             print("\n".join([f"{found.way:8} {found}  ({found.count}; {more})", *outcome_lines(found)]), flush=True)
         print(f"on this scale: {scale_line(baselines)}")
     finally:

@@ -31,11 +31,13 @@ class StopReason(StrEnum):
     """The environment raised; the trajectory is dropped before any statistic."""
     ENGINE_ERROR = "engine_error"
     """Generation failed, or gave non-finite log-probs; dropped likewise."""
+    REWARD_ERROR = "reward_error"
+    """A reward function raised, hung or gave no number; dropped likewise."""
 
     @property
     def failed(self) -> bool:
         """Whether the trajectory must not count: not in a group's statistics, not in an update."""
-        return self in (StopReason.ENV_ERROR, StopReason.ENGINE_ERROR)
+        return self in (StopReason.ENV_ERROR, StopReason.ENGINE_ERROR, StopReason.REWARD_ERROR)
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ class Turn:
     logprobs: FloatArray
     """[len(reply_ids)] behaviour log-probs."""
     reward: float
+    """What is trained on: the environment's reward, or the weighted sum with others (`rewards`)."""
     policy_version: int
     valid: bool = True
     """A valid action ran."""
@@ -94,6 +97,13 @@ class Turn:
     """The environment's state in which the turn was taken, as text without counters: equal states, equal texts."""
     reply: str = ""
     """The decoded reply, for people and for the environment; never tokenised again."""
+    raw_reward: float | None = None
+    """The environment's reward, where `reward` is a sum with others; None: `reward` is it."""
+
+    @property
+    def env_reward(self) -> float:
+        """The environment's own reward, whatever else is trained on."""
+        return self.reward if self.raw_reward is None else self.raw_reward
 
 
 @dataclass
@@ -117,6 +127,8 @@ class Trajectory:
     """Place in the batch that an iteration learns from; −1: in none."""
     instance_key: str = ""
     """Canonical text of the task instance; empty where the environment names none."""
+    rewards: dict[str, float] = field(default_factory=dict)
+    """What each function of `rewards` gave, before its weight, summed over the turns; by label."""
 
     @property
     def instance(self) -> str:
@@ -125,8 +137,13 @@ class Trajectory:
 
     @property
     def episode_return(self) -> float:
-        """Σ of the turns' raw rewards."""
+        """Σ of the turns' rewards: what is trained on, before filters, normalisation and penalties."""
         return float(sum(turn.reward for turn in self.turns))
+
+    @property
+    def env_return(self) -> float:
+        """Σ of the environment's own rewards."""
+        return float(sum(turn.env_reward for turn in self.turns))
 
     @property
     def num_tokens(self) -> int:

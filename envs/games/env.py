@@ -11,6 +11,7 @@ import numpy as np
 
 from ragen_envs.games.game import TextGame
 from ragen_envs.games.limits import GameLimits
+from ragen_envs.prompts import fill_prompt
 from ragen_envs.reply import Reply, format_reply, parse_reply
 from ragen_envs.seeds import Stream, generator
 from ragen_envs.spaces import AnyText
@@ -83,12 +84,33 @@ class TextGameEnv:
 
     @property
     def system_prompt(self) -> str:
-        """Rules, reply format and the illegal-move rule (full style), or the game's title (brief style)."""
+        """Rules, reply format and the illegal-move rule (full style), or the game's title (brief style); or what
+        `GameLimits.system_prompt` says.
+        """
+        limits = self.limits
+        if not limits.system_prompt:
+            return self._own_system_prompt
+        parts = {
+            "system": self._own_system_prompt,
+            "title": self.game.title,
+            "rules": self.game.rules(),
+            "reply_format": self._reply_format,
+            "max_turns": "any number of" if limits.max_turns is None else str(limits.max_turns),
+            "illegal_move": limits.told(),
+        }
+        return fill_prompt(limits.system_prompt, parts)
+
+    @property
+    def _own_system_prompt(self) -> str:
         if self.limits.prompt_style == "brief":
             return self.game.title
-        form = format_reply(["action"], "your reasoning" if self.limits.think else None)
         turns = "" if self.limits.max_turns is None else f" You have {self.limits.max_turns} turn(s)."
-        return f"{self.game.rules()}\nReply with {form}, with exactly one action.{turns} {self.limits.told()}"
+        rules, form = self.game.rules(), self._reply_format
+        return f"{rules}\nReply with {form}, with exactly one action.{turns} {self.limits.told()}"
+
+    @property
+    def _reply_format(self) -> str:
+        return format_reply(["action"], "your reasoning" if self.limits.think else None)
 
     @property
     def to_act(self) -> tuple[str, ...]:
@@ -144,18 +166,28 @@ class TextGameEnv:
 
     def observe(self, seat: str) -> str:
         """Says what `seat` is told now; asking changes nothing. It holds nothing of a held-back move."""
-        state = self._states[seat]
-        lines = []
-        if state.turns:
-            lines.append(f"Reward {state.reward_since:g}" + (f", {state.note}" if state.note else ""))
+        state, seen = self._states[seat], self.game.observe(seat)
+        feedback = f"Reward {state.reward_since:g}" + (f", {state.note}" if state.note else "") if state.turns else ""
+        told = [feedback] if feedback else []
         if self._stop_reason(seat):
-            return "\n".join([*lines, self.game.observe(seat), self._last_word(seat)])
-        lines += [f"Turn {state.turns + 1}", self.game.observe(seat)]
+            return "\n".join([*told, seen, self._last_word(seat)])
+        lines = [*told, f"Turn {state.turns + 1}", seen]
         if seat not in self.to_act:
-            lines.append("Wait for the others")
-        elif self.limits.list_actions:
-            lines.append(f"Legal actions: {', '.join(self.game.legal_actions(seat))}")
-        return "\n".join(lines)
+            return "\n".join([*lines, "Wait for the others"])
+        template = self.limits.prompt_template
+        legal = ", ".join(self.game.legal_actions(seat)) if self.limits.list_actions or template else ""
+        message = "\n".join([*lines, *([f"Legal actions: {legal}"] if self.limits.list_actions else [])])
+        if not template:
+            return message
+        parts = {
+            "message": message,
+            "state": seen,
+            "feedback": feedback,
+            "turn": str(state.turns + 1),
+            "seat": seat,
+            "legal_actions": legal,
+        }
+        return fill_prompt(template, parts)
 
     def info(self, seat: str) -> Tree:
         """Returns the seat's info, see the class."""

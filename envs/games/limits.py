@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from ragen_envs.text import PromptStyle
+from ragen_envs.prompts import check_prompt
+from ragen_envs.text import SHOWS, PromptStyle
 
+SYSTEM_PARTS = ("system", "title", "rules", "reply_format", "max_turns", "illegal_move")
+"""Placeholders of `GameLimits.system_prompt`; {system} is the environment's own."""
+MESSAGE_PARTS = ("message", "state", "feedback", "turn", "seat", "legal_actions")
+"""Placeholders of `GameLimits.prompt_template`; {message} is the environment's own."""
 IllegalMove = Literal["penalty", "retry", "forfeit"]
 """penalty: `illegal_reward`, and a move drawn at random is made for the seat. retry: `illegal_reward`, and the seat is
 asked again, `max_retries` times in a row, then it forfeits. forfeit: the seat loses at once."""
@@ -25,6 +30,7 @@ class GameLimits:
         think: whether a reply must hold a `<think>` part (True) or must not (False).
         prompt_style: as in ragen_envs.text.TextLimits.
         list_actions: whether a prompt lists the legal actions.
+        system_prompt, prompt_template: as in TextLimits, with SYSTEM_PARTS and MESSAGE_PARTS as placeholders.
 
     Raises:
         ValueError: a value out of range.
@@ -37,6 +43,8 @@ class GameLimits:
     think: bool = True
     prompt_style: PromptStyle = "full"
     list_actions: bool = True
+    system_prompt: str = ""
+    prompt_template: str = ""
 
     def __post_init__(self) -> None:
         for name, allowed in (("illegal_move", IllegalMove), ("prompt_style", PromptStyle)):
@@ -48,6 +56,8 @@ class GameLimits:
             raise ValueError(f"max_retries must be ≥ 0, got {self.max_retries}")
         if self.max_turns is not None and self.max_turns < 1:
             raise ValueError(f"max_turns must be ≥ 1 or None, got {self.max_turns}")
+        check_prompt(self.system_prompt, SYSTEM_PARTS)
+        check_prompt(self.prompt_template, MESSAGE_PARTS, SHOWS)
 
     def told(self) -> str:
         """Returns the illegal-move rule as a sentence for players."""

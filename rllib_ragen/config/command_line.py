@@ -16,7 +16,8 @@ from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten, merge, nest, parse_assignments
 from rllib_ragen.config.messages import allowed
 from rllib_ragen.config.paths import enter_path
-from rllib_ragen.config.schema import MOST, RESULTS, RunConfig, Section
+from rllib_ragen.config.schema import RESULTS, RunConfig
+from rllib_ragen.config.section import MOST, Section
 from rllib_ragen.config.yaml_text import YAMLError, parse_yaml
 from rllib_ragen.faults.exit_codes import FORESEEN, ExitCode, exit_code_of, sentence_of
 

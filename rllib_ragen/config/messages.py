@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from rllib_ragen.config.errors import nearest
+from rllib_ragen.config.errors import ConfigError, nearest
 from rllib_ragen.config.schema import RunConfig
 
 _KINDS: dict[Any, str] = {int: "an integer", float: "a number", str: "a text", bool: "true or false"}
@@ -19,21 +19,28 @@ _BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 def sentence(error: ValidationError, schema: type[BaseModel] = RunConfig) -> str:
     """Returns the first fault of `error`, which `schema` raised, with the number of further ones."""
     faults = error.errors()
-    text = _fault(tuple(str(part) for part in faults[0]["loc"]), faults[0]["type"], faults[0]["input"], schema)
+    path, told = tuple(str(part) for part in faults[0]["loc"]), faults[0].get("ctx", {}).get("error")
+    if isinstance(told, ConfigError):
+        text = f"{'.'.join(path)}: {told}"
+    else:
+        text = _fault(path, faults[0]["type"], faults[0]["input"], schema)
     return text + (f" (and {len(faults) - 1} more)" if len(faults) > 1 else "")
 
 
 def _fault(path: tuple[str, ...], kind: str, value: object, section: type[BaseModel]) -> str:
     for depth, part in enumerate(path, start=1):
+        if part.isdigit():
+            # The place of a section in a list of them.
+            continue
         field = section.model_fields.get(part)
         if kind == "extra_forbidden" and depth == len(path):
             return f"{'.'.join(path)}: unknown key; {nearest(part, list(section.model_fields))}"
         if field is None:
             break
-        if not is_section(field.annotation):
+        inner = _section_in(field.annotation)
+        if inner is None or (inner is not field.annotation and depth == len(path)):
             return f"{'.'.join(path[:depth])}: must be {allowed(field)}, got {value!r}"
-        assert isinstance(field.annotation, type)
-        section = field.annotation
+        section = inner
     names = ", ".join(section.model_fields)
     return f"{'.'.join(path) or 'config'}: must be a section with some of the keys {names}, got {value!r}"
 
@@ -41,6 +48,12 @@ def _fault(path: tuple[str, ...], kind: str, value: object, section: type[BaseMo
 def is_section(annotation: object) -> bool:
     """Says whether a field is a section of its own."""
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _section_in(annotation: object) -> type[BaseModel] | None:
+    """Returns the section that a field is, or is a list of; None for values."""
+    kind = get_args(annotation)[0] if get_origin(annotation) is list else annotation
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 
 def allowed(field: FieldInfo) -> str:
@@ -76,4 +89,6 @@ def _kind(annotation: object) -> str:
         return f"a list, each {_kind(get_args(annotation)[0])}"
     if get_origin(annotation) is dict:
         return "a mapping of names to values"
+    if (section := _section_in(annotation)) is not None:
+        return f"a name, or a mapping with {', '.join(section.model_fields)} and settings of its own"
     return _KINDS.get(annotation, "a text")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,15 @@ EMBEDDED_MODEL = "tiny"
 """`model.path` of the model that ships with the package."""
 PLAYED = "sampler"
 """`offline.input` of a run that plays its trajectories: RLlib's word."""
-PATH_KEYS = ("model.path", "offline.input", "offline.output", "results_dir")
-"""Keys of a config that are paths."""
+PROMPT_KEYS = ("system_prompt", "prompt_template")
+"""Keys of `env` that are texts, which may stand in a file."""
+TEXT_KEYS = tuple(f"env.{key}" for key in PROMPT_KEYS)
+"""The same as keys of a config."""
+ENTERED_KEYS = ("model.path", "offline.input", "offline.output", "results_dir", *TEXT_KEYS, "rewards")
+"""Keys of a config that are paths, or hold some."""
 _NAMES = {"model.path": EMBEDDED_MODEL, "offline.input": PLAYED}
 """What such a key may say that is a name, and no path."""
+_TEXT_FILES = (".txt", ".md")
 _TUNE_STARTED_IN = "TUNE_ORIG_WORKING_DIR"
 """Ray's name for the folder that a trial's driver was started in; the trial's own is Tune's."""
 
@@ -43,30 +48,64 @@ def enter_path(given: str | Path, folder: str | Path | None = None) -> Path:
     return Path(os.path.abspath(base / expanded))
 
 
-def enter_key(key: str, given: str, folder: str | Path | None = None) -> str:
-    """Returns the value of a key of PATH_KEYS: a name stays one, anything else is a path (`./tiny` a folder of that
-    name).
-    """
-    return given if given == _NAMES.get(key) else str(enter_path(given, folder))
-
-
 def enter_model(given: str, folder: str | Path | None = None) -> str:
-    """Returns `model.path`, as `enter_key` does."""
-    return enter_key("model.path", given, folder)
+    """Returns `model.path`: `tiny` stays a name, anything else is a path (`./tiny` a folder of that name)."""
+    return given if given == EMBEDDED_MODEL else str(enter_path(given, folder))
+
+
+def enter_text(given: str, folder: str | Path | None = None) -> str:
+    """Returns a text that a config holds: `given` itself or, if that is one line ending in .txt or .md, what is in the
+    file.
+
+    Whoever has entered it has the text: the file may change or go, and a run on other machines does not need it.
+
+    Raises:
+        ConfigError: such a file cannot be read; one sentence.
+    """
+    if not _names_file(given):
+        return given
+    path = enter_path(given, folder)
+    try:
+        text = path.read_text(encoding="utf-8").removesuffix("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        why = (isinstance(error, OSError) and error.strerror) or "it is not UTF-8"
+        raise ConfigError(
+            f"the file {path} cannot be read: {why} (a text of one line that ends in {path.suffix} names a file)"
+        ) from None
+    # What the file says must not be taken for a file when the config is read again.
+    return f"{text}\n" if _names_file(text) else text
+
+
+def enter_reward(told: Mapping[str, Any], folder: str | Path | None = None) -> dict[str, Any]:
+    """Returns one entry of `rewards` with the judge's paths entered; settings of users' own functions are theirs."""
+    entered = dict(told)
+    if told.get("name") == "judge":
+        if isinstance(cache := told.get("cache"), (str, Path)):
+            entered["cache"] = str(enter_path(cache, folder))
+        if isinstance(prompt := told.get("prompt"), str):
+            entered["prompt"] = enter_text(prompt, folder)
+    return entered
+
+
+def enter_value(key: str, given: Any, folder: str | Path | None = None) -> Any:
+    """Returns the value of one of ENTERED_KEYS, as the file in `folder` says it, with absolute paths and files' texts.
+    What is no text stays.
+    """
+    if key == "rewards" and isinstance(given, (list, Mapping)):
+        told = given if isinstance(given, list) else [given]
+        return [enter_reward(one, folder) if isinstance(one, Mapping) else one for one in told]
+    if key == "rewards":
+        return given
+    if not isinstance(given, (str, Path)):
+        return given
+    if key in TEXT_KEYS:
+        return enter_text(str(given), folder)
+    return str(given) if str(given) == _NAMES.get(key) else str(enter_path(given, folder))
 
 
 def enter_paths(tree: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:
-    """Returns a config's nested mapping, as the file in `folder` says it, with absolute paths. What is no text
-    stays.
-    """
-    entered = dict(tree)
-    for key in PATH_KEYS:
-        section, _, name = key.rpartition(".")
-        holder = entered.get(section) if section else entered
-        if isinstance(holder, Mapping) and isinstance(given := holder.get(name), (str, Path)):
-            changed = {**holder, name: enter_key(key, str(given), folder)}
-            entered = {**entered, section: changed} if section else changed
-    return entered
+    """Returns a config's nested mapping, as the file in `folder` says it, with every value entered (`enter_value`)."""
+    return _changed(tree, lambda key, given: enter_value(key, given, folder))
 
 
 def leave_path(path: str | Path, folder: Path, root: Path) -> str:
@@ -83,22 +122,38 @@ def leave_path(path: str | Path, folder: Path, root: Path) -> str:
     return os.path.relpath(absolute, folder) if moves_along else str(absolute)
 
 
-def leave_key(key: str, given: str, folder: Path, root: Path) -> str:
-    """Returns the inverse of `enter_key`, as `leave_path` says it."""
-    return given if given == _NAMES.get(key) else leave_path(given, folder, root)
+def leave_value(key: str, given: Any, folder: Path, root: Path) -> Any:
+    """Returns the inverse of `enter_value`, for a file in `folder` of the folder `root`, which may be moved."""
+    if key == "rewards" and isinstance(given, list):
+        return [
+            {**one, "cache": leave_path(one["cache"], folder, root)}
+            if isinstance(one, Mapping) and one.get("name") == "judge" and one.get("cache")
+            else one
+            for one in given
+        ]
+    is_path = isinstance(given, str) and key not in TEXT_KEYS and given != _NAMES.get(key)
+    return leave_path(given, folder, root) if is_path else given
 
 
 def leave_paths(tree: Mapping[str, Any], folder: Path, root: Path) -> dict[str, Any]:
     """Returns the inverse of `enter_paths`, for a file in `folder` of the folder `root`, which may be moved."""
-    left = dict(tree)
-    for key in PATH_KEYS:
+    return _changed(tree, lambda key, given: leave_value(key, given, folder, root))
+
+
+def _changed(tree: Mapping[str, Any], change: Callable[[str, Any], Any]) -> dict[str, Any]:
+    """Returns the nested mapping with `change(key, value)` for each of ENTERED_KEYS that it has."""
+    changed = dict(tree)
+    for key in ENTERED_KEYS:
         section, _, name = key.rpartition(".")
-        holder = left.get(section) if section else left
-        given = holder.get(name) if isinstance(holder, Mapping) else None
-        if isinstance(holder, Mapping) and isinstance(given, str):
-            changed = {**holder, name: leave_key(key, given, folder, root)}
-            left = {**left, section: changed} if section else changed
-    return left
+        holder = changed.get(section) if section else changed
+        if isinstance(holder, Mapping) and holder.get(name) is not None:
+            value = {**holder, name: change(key, holder[name])}
+            changed = {**changed, section: value} if section else value
+    return changed
+
+
+def _names_file(text: str) -> bool:
+    return "\n" not in text and text.endswith(_TEXT_FILES)
 
 
 def _is_no_unicode(text: str) -> bool:

@@ -8,56 +8,26 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import NoneType
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from ragen_envs.games.limits import GameLimits
 from ragen_envs.text import PromptStyle, TextLimits
 from ragen_envs.tree import Tree
-from rllib_ragen.config.paths import EMBEDDED_MODEL, PLAYED, enter_key, enter_model, enter_path
+from rllib_ragen.config.paths import EMBEDDED_MODEL, PLAYED, enter_model, enter_path, enter_text, enter_value
+from rllib_ragen.config.reward_section import RewardSection, as_list
+from rllib_ragen.config.section import MOST, Section
 from rllib_ragen.config.task_names import shipped_game_name
 
 WITH_DATA = ("webshop", "ragen/Webshop-v0", "search_qa", "ragen/SearchQa-v0", "maths", "ragen/Maths-v0")
 """Environments whose setting `data` is a file or folder."""
-MOST = 1_000_000_000
-"""Upper bound of what is only counted, and of seconds (30 years): no library below takes them for infinite or dies."""
 RESULTS = "results"
 """Default of `results_dir`, below the working directory."""
 MAX_SEED = 2**31 - 1
 """Upper bound of seeds: NumPy's global one ends at 2³² − 1, and RLlib adds each runner's number to it."""
 Beta = Annotated[float, Field(ge=0, lt=1)]
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
-
-
-class Section(BaseModel):
-    """Base of every section: unknown keys refused, assignments validated, numbers finite, no type taken for another."""
-
-    model_config = ConfigDict(extra="forbid", validate_assignment=True, allow_inf_nan=False)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _no_other_type(cls, value: object, info: ValidationInfo) -> Any:
-        """Refuses what pydantic would take: true for 1, `off` for false, "1_000" for a number."""
-        _refuse_other_type(cls.model_fields[info.field_name or ""].annotation, value)
-        return value
-
-
-def _refuse_other_type(annotation: Any, value: Any) -> None:
-    if get_origin(annotation) is Annotated:
-        annotation = get_args(annotation)[0]
-    if get_origin(annotation) in (list, tuple) and isinstance(value, list | tuple):
-        for element in value:
-            _refuse_other_type(get_args(annotation)[0], element)
-        return
-    kinds = {kind for kind in get_args(annotation) or (annotation,) if kind is not NoneType}
-    if isinstance(value, bool) and bool not in kinds:
-        raise ValueError("true or false, where something else is wanted")
-    if kinds == {bool} and not isinstance(value, bool | NoneType):
-        raise ValueError("something else, where true or false is wanted")
-    if kinds <= {int, float} and isinstance(value, str):
-        raise ValueError("a text, where a number is wanted")
 
 
 class EnvSection(Section):
@@ -78,6 +48,17 @@ class EnvSection(Section):
     prompt_style: Literal["auto", "full", "brief"] = Field(
         "auto", description="full tells rules and format; brief only the state; auto: brief for the embedded model"
     )
+    system_prompt: str = Field(
+        "", description="system message in place of the environment's, {system}; a text, or a .txt or .md file"
+    )
+    prompt_template: str = Field(
+        "", description="user message of each turn around the environment's, {message}; a text, or a .txt or .md file"
+    )
+
+    @field_validator("system_prompt", "prompt_template", mode="after")
+    @classmethod
+    def _text_of_a_file(cls, given: str) -> str:
+        return enter_text(given)
 
     @field_validator("name")
     @classmethod
@@ -337,7 +318,7 @@ class OfflineSection(Section):
     @field_validator("input", "output", mode="after")
     @classmethod
     def _absolute(cls, path: str | None, info: ValidationInfo) -> str | None:
-        return None if path is None else enter_key(f"offline.{info.field_name}", path)
+        return None if path is None else str(enter_value(f"offline.{info.field_name}", path))
 
 
 class EvalSection(Section):
@@ -347,6 +328,9 @@ class EvalSection(Section):
     num_instances: int = Field(128, ge=1, le=1_000_000, description="validation instances")
     num_test_instances: int = Field(
         256, ge=0, le=1_000_000, description="test instances before and after the run; 0: no test"
+    )
+    temperature: float | None = Field(
+        None, ge=0.01, le=100, description="sampling temperature of evaluations; null: rollout.temperature"
     )
 
 
@@ -400,6 +384,8 @@ class AlarmsSection(Section):
     repetition: AlarmMode = Field("warn", description="replies say the same over and over")
     length_blowup: AlarmMode = Field("warn", description="replies have become much longer")
     sampler_gap: AlarmMode = Field("warn", description="sampler and learner disagree about log-probs")
+    no_valid_reply: AlarmMode = Field("warn", description="no reply holds a valid action")
+    nothing_to_compare: AlarmMode = Field("warn", description="the members of no group differ in their return")
 
 
 class RunConfig(Section):
@@ -417,6 +403,9 @@ class RunConfig(Section):
     diagnostics: DiagnosticsSection = Field(default_factory=DiagnosticsSection)
     alarms: AlarmsSection = Field(default_factory=AlarmsSection)
     fault: FaultSection = Field(default_factory=FaultSection)
+    rewards: list[RewardSection] = Field(
+        default_factory=list, description="reward functions beside the environment's own, `env` (docs/rewards.md)"
+    )
     seed: int = Field(0, ge=0, le=MAX_SEED, description="run seed: everything random follows from it")
     iterations: int = Field(80, ge=1, le=MOST, description="updates of the policy")
     time_limit_s: float | None = Field(
@@ -433,6 +422,11 @@ class RunConfig(Section):
         default_factory=lambda: enter_path(RESULTS), description="where run folders go; a path is from where it is said"
     )
     name: str | None = Field(None, pattern=r"^\w[\w.-]*$", description="run folder's name; null: env, date and seed")
+
+    @field_validator("rewards", mode="before")
+    @classmethod
+    def _named_or_told(cls, given: object) -> object:
+        return as_list(given)
 
     @field_validator("results_dir", mode="before")
     @classmethod
@@ -452,6 +446,8 @@ class RunConfig(Section):
             format_penalty=env.format_penalty,
             think=env.think,
             prompt_style=self.prompt_style,
+            system_prompt=env.system_prompt,
+            prompt_template=env.prompt_template,
         )
 
     def game_limits(self) -> GameLimits:
@@ -464,7 +460,14 @@ class RunConfig(Section):
             think=self.env.think,
             prompt_style=self.prompt_style,
             list_actions=self.multi_agent.list_actions,
+            system_prompt=self.env.system_prompt,
+            prompt_template=self.env.prompt_template,
         )
+
+    @property
+    def eval_temperature(self) -> float:
+        """Temperature at which evaluations sample, beside their greedy replies."""
+        return self.rollout.temperature if self.eval.temperature is None else self.eval.temperature
 
     @property
     def prompt_style(self) -> PromptStyle:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,9 +31,10 @@ def filter_groups(trajectories: Sequence[Trajectory], section: CreditSection) ->
     A group whose returns are all equal is never kept, whatever its score, unless `filter_zero_spread` is on, or
     neither a filter nor dynamic sampling is. Equal scores are ordered by group_id.
 
-    Metrics: num_groups, kept_groups, kept_ratio (of groups, 0 … 1), zero_spread_groups (before); over groups before
-    filtering and over the kept ones (suffix _kept): group_reward_std (mean of the in-group std, ddof = 1),
-    group_reward_mean and group_reward_max (means of the in-group mean and maximum). 0 if there is no group.
+    Metrics: num_groups, kept_groups, kept_ratio (of groups, 0 … 1), zero_spread_groups (before; NaN where no group has
+    two members to be compared); over groups before filtering and over the kept ones (suffix _kept): group_reward_std
+    (mean of the in-group std, ddof = 1), group_reward_mean and group_reward_max (means of the in-group mean and
+    maximum). 0 if there is no group.
 
     Raises ValueError for a failed trajectory, and for a filter that keeps what is no group of `GroupRanking.groups`.
     """
@@ -53,7 +54,7 @@ def filter_groups(trajectories: Sequence[Trajectory], section: CreditSection) ->
         "num_groups": float(len(scores)),
         "kept_groups": float(len(kept)),
         "kept_ratio": len(kept) / len(scores) if scores else 0.0,
-        "zero_spread_groups": float(sum(std == 0 for std in spreads.values())),
+        "zero_spread_groups": _alike(spreads, members),
         **_rewards(trajectories, set(scores), spreads, ""),
         **_rewards(trajectories, kept, spreads, "_kept"),
     }
@@ -65,6 +66,12 @@ def _chosen(name: str, ranking: GroupRanking) -> set[str]:
     if isinstance(kept, str) or not set(kept) <= set(ranking.groups):
         raise ValueError(f"credit.filter={name} keeps {kept!r}, which are not all groups that may be kept")
     return set(kept)
+
+
+def _alike(spreads: Scores, members: Mapping[str, Sequence[Trajectory]]) -> float:
+    if spreads and all(len(own) < 2 for own in members.values()):
+        return float("nan")
+    return float(sum(std == 0 for std in spreads.values()))
 
 
 def _rewards(trajectories: Sequence[Trajectory], groups: set[str], spreads: Scores, suffix: str) -> dict[str, float]:

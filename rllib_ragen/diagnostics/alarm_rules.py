@@ -38,6 +38,9 @@ LONGER = 2.0
 """Growth of replies that is no learning where the return is no better."""
 SAMPLER_GAP = 0.01
 """Nats per token: a bfloat16 sampler stays below a hundredth of it, a wrong temperature or stale weights do not."""
+NEVER, NEVER_VALID = 3, 0.01
+"""Iterations in a row, from the first one on too, after which a run is told that it cannot learn; and share of valid
+turns below which there is none: less than one of a hundred."""
 _MAD_TO_STD = 1.4826
 """Std of a Gaussian over its median absolute deviation."""
 
@@ -162,6 +165,34 @@ def sampler_gap(rows: Sequence[Row]) -> str:
     return f"sampler and learner differ by {gaps[-1]:.3g} nats per token: what is trained is not what sampled"
 
 
+def no_valid_reply(rows: Sequence[Row]) -> str:
+    """Finds 3 iterations in which less than 1 % of the turns had a valid action."""
+    shares = _series(rows, "valid_ratio")
+    if len(shares) < NEVER or shares[-NEVER:].max() >= NEVER_VALID:
+        return ""
+    return (
+        f"no reply of the last {NEVER} iterations held a valid action, so the task itself teaches nothing: give a model"
+        " that knows the form of reply (--model; one fine-tuned on well-formed replies, or one that follows"
+        " instructions), tell it the form (env.prompt_style=full, env.system_prompt), force its beginning"
+        " (env.reply_prefix), or raise rollout.max_reply_tokens if replies are cut off"
+    )
+
+
+def nothing_to_compare(rows: Sequence[Row]) -> str:
+    """Finds 3 iterations without a group whose members' returns differ, with a success below 90 %."""
+    last = [row for row in rows if "split" not in row and row.get("num_groups")][-NEVER:]
+    alike = [row.get("zero_spread_groups") == row["num_groups"] for row in last]
+    success = _series(last, "success")
+    if len(last) < NEVER or not all(alike) or (len(success) and success.mean() >= SOLVED):
+        return ""
+    return (
+        f"in the last {NEVER} iterations no group had two members with different returns, so there was nothing to"
+        " compare and no advantage: make the task easier (env.task) or the model better (--model, a warm start on good"
+        " replies), sample larger groups (rollout.group_size) or warmer (rollout.temperature), or add a reward that"
+        " tells replies apart (rewards)"
+    )
+
+
 def _degenerate(rows: Sequence[Row], name: str, what: str) -> str:
     shares = _series(rows, name)
     if len(shares) <= RECENT:
@@ -202,6 +233,8 @@ RULES: dict[str, Rule] = {
         repetition,
         length_blowup,
         sampler_gap,
+        no_valid_reply,
+        nothing_to_compare,
     )
 }
 """Rules by the names of AlarmsSection's switches."""
@@ -218,6 +251,8 @@ WATCHED = (
     "num_trained_tokens",
     "policy_loss",
     "value_loss",
+    "num_groups",
+    "valid_ratio",
     "empty_thought_ratio",
     "repeated_ratio",
     "reply_tokens_mean",

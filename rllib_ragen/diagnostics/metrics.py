@@ -16,6 +16,7 @@ NO_HEADING = "more"
 INTRODUCTIONS = {
     "rollout": "",
     "replies": "",
+    "rewards": "Only with `rewards` ([docs/rewards.md](rewards.md)); `<label>` is a function's.",
     "groups": "",
     "learner": "",
     "engine": "",
@@ -33,7 +34,7 @@ INTRODUCTIONS = {
 """Headings in their order, and what the page says under each before its table."""
 _PREFIX = {"information": r"(?:first|any)_turn_", "gradients": r"bucket_\d+_"}
 """What stands before the names of a heading."""
-_PLACE = {"<seat>": r".+", "<policy>": r".+"}
+_PLACE = {"<seat>": r".+", "<policy>": r".+", "<label>": r".+"}
 """What stands for names of the task in a listed name."""
 _LABELS = {
     "return_mean": "return",
@@ -48,7 +49,7 @@ _LABELS = {
     "logprob_gap_max": "largest gap",
     "turns_mean": "turns of an episode",
     "actions_mean": "actions of a turn",
-    "valid_ratio": "valid turns",
+    "valid_ratio": "valid",
     "finished_ratio": "episodes ended by the task",
     "empty_thought_ratio": "empty thoughts",
     "repeated_ratio": "repeated",
@@ -80,7 +81,7 @@ class Metric:
 
     def is_name(self, logged: str) -> bool:
         """Says whether a metric that is logged under this name is this one."""
-        parts = re.split("(<seat>|<policy>)", self.name)
+        parts = re.split("(<seat>|<policy>|<label>)", self.name)
         pattern = "".join(_PLACE.get(part, re.escape(part)) for part in parts)
         if self.heading == "games":
             pattern += "(?:_vs_.+)?"
@@ -98,11 +99,12 @@ METRICS: tuple[Metric, ...] = (
         "rollout",
         ("success", "share", "episodes that reached the goal", "rises; compare with floor and ceiling",
          "see `group_reward_std`, `valid_ratio`"),
-        ("return_mean", "reward", "mean sum of an episode's rewards, penalties included", "rises", "–"),
+        ("return_mean", "reward", "mean sum of an episode's rewards from its environment, penalties included", "rises",
+         "–"),
         ("turns_mean", "count", "turns of an episode", "–", "–"),
         ("context_tokens_mean", "tokens", "tokens of an episode, prompts and replies",
          "well below `rollout.max_context_tokens`", "raise it, or shorten prompts"),
-        ("valid_ratio", "share", "turns in which a valid action ran", "> 0.9 after a while",
+        ("valid_ratio", "share", "replies whose valid action ran", "> 0.9 after a while",
          "more `max_reply_tokens`, a clearer prompt, larger `env.format_penalty`"),
         ("actions_mean", "count", "actions that a turn ran", "–", "–"),
         ("reply_tokens_mean", "tokens", "tokens of a reply", "well below `rollout.max_reply_tokens`",
@@ -126,6 +128,15 @@ METRICS: tuple[Metric, ...] = (
          "lower `learner.lr`; look at replies in the report"),
     ),
     *_under(
+        "rewards",
+        ("reward_<label>", "reward", "what the function gave an episode, before its weight, mean over episodes",
+         "rises", "–"),
+        ("trained_return_mean", "reward", "mean weighted sum, which is trained on", "rises", "–"),
+        ("judge_calls_lifetime", "count", "requests to judges", "well below `budget_calls`",
+         "`cache`, or fewer groups"),
+        ("judge_remembered_lifetime", "count", "answers of judges that took no request", "–", "–"),
+    ),
+    *_under(
         "groups",
         ("group_reward_std", "reward", "std of returns within a group (ddof 1), mean over groups",
          "not falling towards 0 before the task is solved", "easier instances, larger groups, a filter"),
@@ -144,7 +155,8 @@ METRICS: tuple[Metric, ...] = (
          "see `num_failed`"),
         ("kept_groups", "count", "groups that the filter kept", "> 0", "weaker filter"),
         ("kept_ratio", "share", "their share", "> 0", "weaker filter"),
-        ("zero_spread_groups", "count", "groups whose members all had the same return", "under half of all",
+        ("zero_spread_groups", "count", "groups whose members all had the same return; null where no group has two",
+         "under half of all",
          "instances too hard or too easy"),
     ),
     *_under(

@@ -51,6 +51,6 @@ def load_sampler(config: RunConfig, adapter: Path | None, *, greedy: bool) -> Sa
     chat = ChatFormat.from_folder(
         folder, reply_prefix=config.env.reply_prefix, template_kwargs=config.model.template_kwargs
     )
-    sampling = reply_sampling(rollout, chat, greedy=greedy)
+    sampling = reply_sampling(rollout, chat, greedy=greedy, temperature=config.eval_temperature)
     engine = HFEngine(model, max_context=rollout.max_context_tokens, max_rows=1)
     return Sampler(engine, chat, sampling, rollout.max_context_tokens)

@@ -84,7 +84,7 @@ def read_run(path: Path) -> Run:
         folder=folder,
         config=config,
         rows=[row for row in rows if "split" not in row],
-        evaluations=[Evaluation.from_row(row, config.rollout.temperature) for row in rows if "split" in row],
+        evaluations=[Evaluation.from_row(row, config.eval_temperature) for row in rows if "split" in row],
         alarms=_read_jsonl(path / "alarms.jsonl"),
         trajectories=_read_jsonl(path / "trajectories.jsonl"),
         versions=json.loads(versions.read_text(encoding="utf-8")) if versions.is_file() else {},

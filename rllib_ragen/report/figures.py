@@ -95,14 +95,15 @@ def success_figure(groups: Sequence[Group]) -> Figure | None:
 
 
 def temperatures(groups: Sequence[Group]) -> list[float]:
-    """Returns at which the runs sample, each once."""
-    return sorted({run.config.rollout.temperature for group in groups for run in group.runs})
+    """Returns those at which the runs' evaluations sample, each once."""
+    return sorted({run.config.eval_temperature for group in groups for run in group.runs})
 
 
 def training_success_figure(groups: Sequence[Group]) -> Figure | None:
     """Success of what was sampled for training."""
     lines = _lines(groups, {"success": ""}, scale=100)
-    note = f"Training rollouts, {way(False, *temperatures(groups))}."
+    sampled = sorted({run.config.rollout.temperature for group in groups for run in group.runs})
+    note = f"Training rollouts, {way(False, *sampled)}."
     return Figure("Success while training", line_chart(lines, references(groups), "%"), note) if lines else None
 
 

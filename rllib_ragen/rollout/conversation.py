@@ -53,18 +53,21 @@ class SamplingSettings(Protocol):
     top_k: int
 
 
-def reply_sampling(settings: SamplingSettings, chat: ChatFormat, *, greedy: bool) -> Sampling:
+def reply_sampling(
+    settings: SamplingSettings, chat: ChatFormat, *, greedy: bool, temperature: float | None = None
+) -> Sampling:
     """Says how the replies of a run are sampled; each gets a seed of its own.
 
     Args:
         settings: the run's.
         chat: knows where a reply ends.
         greedy: the likeliest token always.
+        temperature: in place of the settings'; None: theirs.
     """
     return Sampling(
         max_tokens=settings.max_reply_tokens,
         stop_token_ids=chat.stop_token_ids,
-        temperature=0.0 if greedy else settings.temperature,
+        temperature=0.0 if greedy else temperature or settings.temperature,
         top_p=1.0 if greedy else settings.top_p,
         top_k=0 if greedy else settings.top_k,
     )

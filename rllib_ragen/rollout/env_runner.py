@@ -178,6 +178,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         greedy: bool | None = None,
         explore: bool | None = None,
         count: bool = True,
+        temperature: float | None = None,
         **kwargs: Any,
     ) -> list[Episode]:
         """Plays complete episodes.
@@ -190,6 +191,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             greedy: the likeliest token always; default: not `explore`.
             explore: RLlib's name for the opposite; default: the config's.
             count: whether the episodes enter the metrics and counters of training; else `uncounted`.
+            temperature: of sampling where it is not greedy; default: the config's.
 
         Raises:
             EngineDead: the engine is gone.
@@ -206,7 +208,8 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             engine.reset()
         self._logger = self.metrics if count else self.uncounted
         self.connectors = self._connect(explore=not greedy)
-        episodes = self._collect(specs, reply_sampling(self.config, self.chat, greedy=greedy))
+        sampling = reply_sampling(self.config, self.chat, greedy=greedy, temperature=temperature)
+        episodes = self._collect(specs, sampling)
         if self.config.sleep:
             for engine in self.engines.values():
                 engine.sleep()
@@ -216,10 +219,16 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         self._callback("on_sample_end", samples=episodes)
         return episodes
 
-    def play(self, specs: Sequence[EpisodeSpec], greedy: bool = False, count: bool = True) -> Played:
+    def play(
+        self,
+        specs: Sequence[EpisodeSpec],
+        greedy: bool = False,
+        count: bool = True,
+        temperature: float | None = None,
+    ) -> Played:
         """Returns `sample` for remote callers: a programming error comes back as text, a dead engine ends the actor."""
         try:
-            episodes = self.sample(specs=specs, greedy=greedy, count=count)
+            episodes = self.sample(specs=specs, greedy=greedy, count=count, temperature=temperature)
         except EngineDead:
             raise
         except Exception as error:

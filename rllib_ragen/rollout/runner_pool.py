@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,6 +79,7 @@ def play_on_runners(
     *,
     greedy: bool,
     count: bool,
+    temperature: float | None = None,
     limits: SamplingLimits,
     restore: Callable[[], object],
 ) -> tuple[list[Episode], list[Any], RunnerFailures]:
@@ -89,6 +90,7 @@ def play_on_runners(
         specs: the episodes.
         greedy: as in LLMEnvRunner.sample.
         count: likewise.
+        temperature: likewise.
         limits: see SamplingLimits.
         restore: brings restarted runners back, with current weights.
 
@@ -107,7 +109,8 @@ def play_on_runners(
     for _ in range(_MAX_ROUNDS):
         shares = _spread(pending, healthy_ids(runners, restore, deadline))
         call = _Call(runners, shares, limits.hang_timeout_s)
-        call.start({runner: [specs[i] for i in share] for runner, share in shares.items()}, greedy, count)
+        how = {"greedy": greedy, "count": count, "temperature": temperature}
+        call.start({runner: [specs[i] for i in share] for runner, share in shares.items()}, how)
         for runner, played in call.results(deadline).items():
             if played.error:
                 raise RuntimeError(f"sampling failed on env runner {runner}: {played.error}")
@@ -149,13 +152,13 @@ class _Call:
     open: dict[int, tuple[Heartbeat, float]] = field(default_factory=dict)
     """Last heartbeat of each runner that has not answered, and since when it has been that."""
 
-    def start(self, specs: dict[int, list[EpisodeSpec]], greedy: bool, count: bool) -> None:
-        """Sends each runner its share."""
+    def start(self, specs: dict[int, list[EpisodeSpec]], how: Mapping[str, object]) -> None:
+        """Sends each runner its share, to be played as `LLMEnvRunner.play` understands `how`."""
         now = time.monotonic()
         self.open = {runner: (self._pulse(runner), now) for runner in specs}
         actor_manager(self.runners).foreach_actor_async(
             func=["play"] * len(specs),
-            kwargs=[{"specs": own, "greedy": greedy, "count": count} for own in specs.values()],
+            kwargs=[{"specs": own, **how} for own in specs.values()],
             remote_actor_ids=list(specs),
             tag=_TAG,
         )

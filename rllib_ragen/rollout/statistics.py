@@ -13,18 +13,19 @@ from rllib_ragen.types import Trajectory
 def rollout_statistics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     """Returns means over trajectories that have not failed (NaN if there is none); num_failed counts the others.
 
-    success, return_mean, turns_mean and context_tokens_mean are per trajectory; valid_ratio, actions_mean and
-    reply_tokens_mean per turn; finished_ratio: episodes that ended by the task and not by a cap;
+    success, return_mean (the environment's own), turns_mean and context_tokens_mean are per trajectory; valid_ratio,
+    actions_mean and reply_tokens_mean per turn; finished_ratio: episodes that ended by the task and not by a cap;
     prefix_hit_rate: share of the prompts' tokens (each turn's whole context) that the engine had in its cache.
     """
     alive = [trajectory for trajectory in trajectories if not trajectory.stop_reason.failed]
     turns = [turn for trajectory in alive for turn in trajectory.turns]
     return {
         "success": _mean([trajectory.success for trajectory in alive]),
-        "return_mean": _mean([trajectory.episode_return for trajectory in alive]),
+        "return_mean": _mean([trajectory.env_return for trajectory in alive]),
         "turns_mean": _mean([len(trajectory.turns) for trajectory in alive]),
         "context_tokens_mean": _mean([trajectory.num_tokens for trajectory in alive]),
-        "valid_ratio": _mean([turn.valid for turn in turns]),
+        # A seat that is paid and never replies has a turn, too, but nothing that could be valid.
+        "valid_ratio": _mean([turn.valid for turn in turns if len(turn.reply_ids)]),
         "actions_mean": _mean([turn.num_actions for turn in turns]),
         "reply_tokens_mean": _mean([len(turn.reply_ids) for turn in turns]),
         "finished_ratio": _mean([trajectory.stop_reason in ("goal", "failed") for trajectory in alive]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ from ragen_envs.tree import Tree
 from rllib_ragen.types import StopReason, Trajectory, Turn
 
 _PLAIN = ("group_id", "env_seed", "outcome_seed", "success", "module_id", "agent_id", "error", "outcome")
-_ADDED = {"instance_key": ""}
+_ADDED: Tree = {"instance_key": "", "rewards": {}}
 """What earlier versions did not write, with what it then is."""
 _TURN_PLAIN = ("prompt", "state", "reply", "reward", "valid", "num_actions", "policy_version", "cached_tokens")
+_TURN_ADDED: Tree = {"raw_reward": None}
 
 
 def to_json(trajectory: Trajectory) -> Tree:
@@ -23,7 +25,7 @@ def to_json(trajectory: Trajectory) -> Tree:
         "return": trajectory.episode_return,
         "turns": [
             {
-                **{name: _plain(getattr(turn, name)) for name in _TURN_PLAIN},
+                **{name: _plain(getattr(turn, name)) for name in (*_TURN_PLAIN, *_TURN_ADDED)},
                 "prompt_ids": turn.prompt_ids.tolist(),
                 "reply_ids": turn.reply_ids.tolist(),
                 "logprobs": turn.logprobs.tolist(),
@@ -41,11 +43,13 @@ def from_json(record: Tree) -> Trajectory:
             reply_ids=np.array(turn["reply_ids"], np.int32),
             logprobs=np.array(turn["logprobs"], np.float32),
             **{name: turn[name] for name in _TURN_PLAIN},
+            **{name: turn.get(name, other) for name, other in _TURN_ADDED.items()},
         )
         for turn in record["turns"]
     ]
-    plain = {name: record[name] for name in _PLAIN} | {name: record.get(name, other) for name, other in _ADDED.items()}
-    return Trajectory(turns=turns, stop_reason=StopReason(record["stop_reason"]), **plain)
+    plain = {name: record[name] for name in _PLAIN}
+    added = {name: record.get(name, copy(other)) for name, other in _ADDED.items()}
+    return Trajectory(turns=turns, stop_reason=StopReason(record["stop_reason"]), **plain, **added)
 
 
 def _plain(value: object) -> Any:

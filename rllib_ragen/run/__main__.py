@@ -18,6 +18,7 @@ from rllib_ragen.config.command_line import make_parser, path_option, read_layer
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten, merge, parse_config, preset, read_yaml, save_config
 from rllib_ragen.config.printable import command, word
+from rllib_ragen.config.reward_section import comparable
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name, task_word
 from rllib_ragen.faults.ending import leave
@@ -29,6 +30,7 @@ from rllib_ragen.rollout.engines.choose import EngineChoice
 from rllib_ragen.run.console import Display, make_display
 from rllib_ragen.run.evaluation import find_baselines, results_table, scale_line
 from rllib_ragen.run.folder import CONFIG_FILE, RunFolder, SavedState
+from rllib_ragen.run.model_fit import misfits
 from rllib_ragen.run.preflight import preflight
 from rllib_ragen.run.start_ray import start_ray
 from rllib_ragen.starpo.checkpoint.manifest import config_differences, read_manifest
@@ -128,7 +130,10 @@ def plan_resume(folder: RunFolder, given: dict[str, object]) -> Job:
     config = parse_config(saved.model_dump(), given)
     before, now = flatten(saved.model_dump()), flatten(config.model_dump())
     for key in flatten(given):
-        if now.get(key) != before.get(key) and key not in _MAY_CHANGE_ON_RESUME:
+        same = now.get(key) == before.get(key)
+        if key == "rewards":
+            same = comparable(now[key]) == comparable(before[key])
+        if not same and key not in _MAY_CHANGE_ON_RESUME:
             raise ConfigError(
                 f"{key}: the run in {folder.path} has {before.get(key)!r}; a resumed run may change only"
                 f" {', '.join(_MAY_CHANGE_ON_RESUME)}"
@@ -217,6 +222,8 @@ def _run(job: Job, display: Display, interrupt: Interrupt) -> int:
         display.say(f"note        {', '.join(names)}: registered by this program, not known to --resume and evaluate")
     if game_name(config.env.name) is not None:
         display.say(f"policy      {ensure_run_model(config, display.say)}")
+    for misfit in misfits(config):
+        display.say(f"warning     {misfit}")
     baselines = find_baselines(config)
     display.say(f"task        {config.env.name}: {scale_line(baselines)}")
 

@@ -43,11 +43,19 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def _kept(metrics: Metrics) -> str:
+    """Returns `3/4`; where the members of no group differ, that they are alike: what is kept then teaches nothing."""
+    if metrics["num_groups"] and metrics.get("zero_spread_groups") == metrics["num_groups"]:
+        return f"all {metrics['num_groups']:.0f} alike"
+    return f"{metrics['kept_groups']:.0f}/{metrics['num_groups']:.0f}"
+
+
 _FIELDS: tuple[tuple[str, Callable[[Metrics], str]], ...] = (
     ("success", lambda m: percent(m["success"])),
+    ("valid_ratio", lambda m: percent(m["valid_ratio"])),
     ("return_mean", lambda m: f"{m['return_mean']:.2f}"),
     ("group_reward_std", lambda m: f"{m['group_reward_std']:.2f}"),
-    ("kept_groups", lambda m: f"{m['kept_groups']:.0f}/{m['num_groups']:.0f}"),
+    ("kept_groups", _kept),
     ("entropy", lambda m: f"{m['entropy']:.3f}"),
     ("clip_fraction", lambda m: f"{m['clip_fraction']:.3f}"),
     ("reply_tokens_per_s", lambda m: f"{m['reply_tokens_per_s']:,.0f}"),

@@ -42,7 +42,7 @@ class Evaluation:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any], temperature: float) -> Evaluation:
-        """Reads an evaluation row of progress.jsonl, with the run's `rollout.temperature`."""
+        """Reads an evaluation row of progress.jsonl, with the run's `eval_temperature`."""
         success, episode_return, reply_tokens = (
             math.nan if row.get(name) is None else row[name] for name in ("success", "return_mean", "reply_tokens_mean")
         )

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.schema import RunConfig
-from rllib_ragen.diagnostics.alarms import Alarms, measured
+from rllib_ragen.diagnostics.alarms import Alarm, Alarms, measured
 from rllib_ragen.faults.exit_codes import ExitCode, NothingPlayed, exit_code_of, sentence_of
 from rllib_ragen.faults.interrupt import Interrupt
 from rllib_ragen.faults.watchdog import waiting
 from rllib_ragen.run.console import ConsoleState, Display, percent
 from rllib_ragen.run.evaluation import Evaluation, Scale, best_on_validation, validation_line
+from rllib_ragen.run.example_reply import example_reply
 from rllib_ragen.run.folder import RunFolder, SavedState
 from rllib_ragen.run.log import Row, RunLog
+from rllib_ragen.starpo.watched_alarms import watched_alarms
 
 if TYPE_CHECKING:
     from rllib_ragen.starpo.algorithm import StarPO
@@ -150,7 +152,7 @@ class Training:
         self._spent_s = max((row["time_s"] for row in rows if "time_s" in row), default=0.0)
         self._num_tokens = max((row.get("num_reply_tokens_lifetime", 0) for row in rows), default=0)
         self._saved_at = first if around.folder.checkpoints() else -1
-        self._alarms = Alarms(self.config.alarms, rows)
+        self._alarms = Alarms(watched_alarms(self.config), rows)
         self._alarm = ""
         self._played = False
         """Whether any trajectory of an iteration done here has not failed."""
@@ -175,7 +177,7 @@ class Training:
                 self._on_evaluation(found)
 
     def _evaluation(self, row: Row) -> Evaluation:
-        return Evaluation.from_row(row, self.config.rollout.temperature)
+        return Evaluation.from_row(row, self.config.eval_temperature)
 
     def evaluate_all(self) -> None:
         """Plays validation and test instances: what stands before and after a run."""
@@ -266,11 +268,19 @@ class Training:
 
     def _watch(self, row: Row) -> None:
         """Tells and logs the alarms that a row sets off."""
-        for alarm in self._alarms.feed(row):
+        for found in self._alarms.feed(row):
+            alarm = self._with_example(found)
             self._log.alarm(alarm.to_json())
             self._display.say(f"warning  {alarm}")
             if alarm.mode == "stop":
                 self._alarm = f"alarms.{alarm.alarm}=stop and there is a {alarm}"
+
+    def _with_example(self, alarm: Alarm) -> Alarm:
+        """Returns an alarm about what replies lack with one of them."""
+        if alarm.alarm not in ("no_valid_reply", "nothing_to_compare"):
+            return alarm
+        example = example_reply(self._algo.last_trajectories(), self.config.rollout.max_reply_tokens)
+        return replace(alarm, message=f"{alarm.message}; {example}") if example else alarm
 
     def _save_to(self, folder: Path) -> None:
         self._algo.save_checkpoint(str(folder))

@@ -11,6 +11,7 @@ from ray.rllib.callbacks.callbacks import RLlibCallback
 from ragen_envs.tree import Tree
 from rllib_ragen.diagnostics.alarm_rules import WATCHED
 from rllib_ragen.diagnostics.alarms import Alarms, measured
+from rllib_ragen.starpo.watched_alarms import watched_alarms
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ class AlarmCallback(RLlibCallback):
 
 def _watch(algorithm: Any, row: Mapping[str, Any]) -> Alarms:
     progress = algorithm.progress
-    alarms = Alarms(algorithm.config.to_run_config().alarms, progress.watched)
+    alarms = Alarms(watched_alarms(algorithm.config.to_run_config()), progress.watched)
     given = {"iteration": progress.iteration, **row}
     for alarm in alarms.feed(given):
         logger.warning("%s", alarm)

@@ -219,14 +219,14 @@ class StarPO(RLlibBase):
     def evaluate_split(self, split: str, num_instances: int, greedy: bool) -> dict[str, float]:
         """Plays `num_instances` instances of `split` ("train", "val", "test") with the training runners.
 
-        The same instances and seeds every time; no training counter moves.
+        The same instances and seeds every time; no training counter moves. Sampled is at `eval.temperature`.
 
         Returns:
             evaluation_statistics of the episodes and num_instances; of a game more (GameMatchmaker.evaluate).
         """
 
         def play(specs: Sequence[EpisodeSpec]) -> list[Trajectory]:
-            played = self._rollouts.play(specs, greedy=greedy, count=False)
+            played = self._rollouts.evaluate(specs, greedy)
             errors = (one.error for one in played.trajectories if one.stop_reason.failed)
             self.evaluation_error = self.evaluation_error or next(errors, "")
             self.evaluation_metrics += played.metrics
@@ -243,8 +243,8 @@ class StarPO(RLlibBase):
     def gradients(self, num_buckets: int, batch: Sequence[Trajectory] | None = None) -> Gradients:
         """Measures a batch, none failed; None: the next iteration's, uncounted. In a game the main policy's."""
         if batch is None:
-            batch = [one for one in self._batches.peek(self._counters) if not one.stop_reason.failed]
-            batch = self._connectors.shaped(batch)
+            peeked = self._rollouts.rewards(self._batches.peek(self._counters))
+            batch = self._connectors.shaped([one for one in peeked if not one.stop_reason.failed])
         own = [trajectory for trajectory in batch if trajectory.module_id == self._matchmaker.main]
         remembered = self._estimator.state()
         (rows, _), settings = self._rows_of(own, 1.0), self.config.learner_section()
@@ -256,15 +256,13 @@ class StarPO(RLlibBase):
         return self._trajectories
 
     def last_advantages(self) -> list[FloatArray | None]:
-        """Returns for each of `last_trajectories()` its [num_tokens] advantages in the update; None if it was left
-        out.
-        """
+        """Returns each of `last_trajectories()`' [num_tokens] advantages in the update; None: it was left out."""
         return [self._advantages.get(trajectory.index) for trajectory in self._trajectories]
 
     @property
     def stop_reason(self) -> str | None:
         """Why the run should stop now, or None."""
-        return self._counters.stop_reason or None
+        return self._counters.stop_reason or self._rollouts.rewards.stop_reason or None
 
     @property
     def between_updates(self) -> bool:
@@ -304,6 +302,7 @@ class StarPO(RLlibBase):
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """Writes safetensors and JSON (checkpoint/save.py); `save()` and Tune come here too."""
         self._counters.estimator, self._counters.matchmaker = self._estimator.state(), self._matchmaker.state()
+        self._counters.rewards = self._rollouts.rewards.state()
         save_checkpoint(
             Path(checkpoint_dir),
             learner_state(self.learner_group),
@@ -325,6 +324,7 @@ class StarPO(RLlibBase):
         self._counters, ahead = load_state(Path(checkpoint_dir), self.config, self.learner_group)
         self._estimator.restore(self._counters.estimator)
         self._matchmaker.restore(self._counters.matchmaker)
+        self._rollouts.rewards.restore(self._counters.rewards)
         self.set_iteration(self._counters.iteration)
         self._ahead = Batch(ahead, [], 0.0, self._counters.ahead_drawn) if ahead else None
         self._sync_weights()

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
-from rllib_ragen.config.schema import AlarmsSection, RunConfig, Section
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from rllib_ragen.config.schema import AlarmsSection, RunConfig
+from rllib_ragen.config.section import Section
 
 _FLAT = ("multi_agent", "model", "rollout", "vllm", "credit", "learner", "offline", "diagnostics", "alarms", "fault")
 """Sections whose keys are attributes; `env` is RLlib's env_config, the rest is of whoever drives the run."""
@@ -48,12 +53,19 @@ def flat_attributes(
 
 
 ATTRIBUTES: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {**flat_attributes(SECTIONS, _RENAMED), "reply_prefix": ("env", "reply_prefix")}
+    {
+        **flat_attributes(SECTIONS, _RENAMED),
+        "reply_prefix": ("env", "reply_prefix"),
+        "eval_temperature": ("eval", "temperature"),
+        "rewards": ("", "rewards"),
+    }
 )
-"""Attribute → (section, key) of the RunConfig that means the same."""
+"""Attribute → (section, key) of the RunConfig that means the same; the section is empty for a key of the run itself."""
 _OTHER_SETTER = {
     # How the model is made to talk, whatever the environment.
     "reply_prefix": "llm",
+    "eval_temperature": "rollout",
+    "rewards": "training",
     # RLlib has them itself: env_runners(…) and learners(…).
     **dict.fromkeys(("num_env_runners", "num_gpus_per_env_runner", "sample_timeout_s"), ""),
     **dict.fromkeys(("num_learners", "num_gpus_per_learner"), ""),
@@ -61,6 +73,20 @@ _OTHER_SETTER = {
     **dict.fromkeys(("num_groups", "group_size", "estimator", "normalize", "gamma", "lam"), "training"),
 }
 _SETTER_OF_SECTION = {"model": "llm", "learner": "training", "fault": "fault_tolerance", "offline": "offline_data"}
+
+
+def field_of(attribute: str) -> FieldInfo:
+    """Returns the schema's field of an attribute."""
+    section, key = ATTRIBUTES[attribute]
+    holder = RunConfig.model_fields[section].annotation if section else RunConfig
+    assert isinstance(holder, type) and issubclass(holder, BaseModel)
+    return holder.model_fields[key]
+
+
+def value_in(run: RunConfig, attribute: str) -> Any:
+    """Returns what a run's config says of an attribute."""
+    section, key = ATTRIBUTES[attribute]
+    return getattr(getattr(run, section) if section else run, key)
 
 
 def setter_of(attribute: str) -> str:

@@ -21,8 +21,9 @@ from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten
 from rllib_ragen.config.messages import sentence
-from rllib_ragen.config.paths import enter_model
+from rllib_ragen.config.paths import PROMPT_KEYS, enter_model, enter_text
 from rllib_ragen.config.policy_plan import PolicyPlan
+from rllib_ragen.config.reward_section import reward_names
 from rllib_ragen.config.schema import CreditSection, DiagnosticsSection, LearnerSection, RunConfig
 from rllib_ragen.config.task_names import game_name, is_task_name, name_of_id
 from rllib_ragen.credit.registry import make_estimator
@@ -34,12 +35,13 @@ from rllib_ragen.models.lora_settings import LoraSettings, lora_settings
 from rllib_ragen.models.tiny.run_model import ensure_run_model, run_model_folder
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
 from rllib_ragen.starpo.alarm_callback import AlarmCallback
-from rllib_ragen.starpo.attributes import ATTRIBUTES, SECTIONS
+from rllib_ragen.starpo.attributes import ATTRIBUTES, SECTIONS, value_in
 from rllib_ragen.starpo.checks.combinations import check_config
 from rllib_ragen.starpo.checks.games import check_groups_are_drawn_one_by_one
 from rllib_ragen.starpo.checks.lora import check_lora
 from rllib_ragen.starpo.checks.model import check_model_and_chat
 from rllib_ragen.starpo.checks.policies import check_policies
+from rllib_ragen.starpo.checks.prompts import refuse_prompts
 from rllib_ragen.starpo.checks.rllib_parts import check_rllib_parts
 from rllib_ragen.starpo.checks.rllib_settings import check_rllib_settings
 from rllib_ragen.starpo.env_registry import register_task, register_text_envs
@@ -85,8 +87,8 @@ class StarPOConfig(FluentSetters):
 
         super().__init__(algo_class=algo_class or resolve_name(_ALGORITHM))
         defaults = RunConfig()
-        for attribute, (section, key) in ATTRIBUTES.items():
-            setattr(self, attribute, getattr(getattr(defaults, section), key))
+        for attribute in ATTRIBUTES:
+            setattr(self, attribute, value_in(defaults, attribute))
         self.seed = defaults.seed
         self.environment(defaults.env.name)
         self.observation_space = self.action_space = AnyText()
@@ -127,6 +129,10 @@ class StarPOConfig(FluentSetters):
         """
         if isinstance(env, str) and not is_registered_env(env):
             env = register_task(env)
+        if isinstance(env_config, Mapping) and isinstance(limits := env_config.get("limits"), Mapping):
+            # A file is read where it is named; actors and trials are elsewhere.
+            texts = {key: enter_text(text) for key in PROMPT_KEYS if isinstance(text := limits.get(key), str)}
+            env_config = {**env_config, "limits": {**limits, **texts}}
         super().environment(env, env_config=env_config, **kwargs)
         return self
 
@@ -211,7 +217,11 @@ class StarPOConfig(FluentSetters):
 
     def _registered(self) -> Registered:
         return registered_for(
-            environment=self._text_env_name(), estimator=self.estimator, filter=self.filter, loss=self.loss
+            environment=self._text_env_name(),
+            estimator=self.estimator,
+            filter=self.filter,
+            loss=self.loss,
+            rewards=reward_names(self.rewards),
         )
 
     # --- RunConfig and back -----------------------------------------------------------------------------------------
@@ -226,8 +236,9 @@ class StarPOConfig(FluentSetters):
         if is_task_name(name) and (name_of_id(name) or not is_registered_env(name)):
             config.environment(name, env_config={"task": task, "limits": env})
         else:
+            refuse_prompts(run)
             config.environment(name, env_config=task)
-        config._set(**{name: getattr(getattr(run, section), key) for name, (section, key) in ATTRIBUTES.items()})
+        config._set(**{attribute: value_in(run, attribute) for attribute in ATTRIBUTES})
         if run.learner.lr_schedule != "constant":
             config._set(decay_iterations=run.learner.decay_iterations or run.iterations)
         config.seed = run.seed
@@ -241,9 +252,9 @@ class StarPOConfig(FluentSetters):
         Raises:
             ConfigError: a value out of range, or an unknown key of `env_config`.
         """
-        tree: Tree = {section: {} for section in SECTIONS} | {"env": self._env_tree()}
+        tree: Tree = {section: {} for section in SECTIONS} | {"env": self._env_tree(), "eval": {}}
         for attribute, (section, key) in ATTRIBUTES.items():
-            tree[section][key] = getattr(self, attribute)
+            (tree[section] if section else tree)[key] = getattr(self, attribute)
         try:
             return RunConfig.model_validate({**tree, "seed": self.seed})
         except ValidationError as error:

@@ -27,6 +27,8 @@ class Counters:
     """Running means of the information diagnostics."""
     estimator: dict[str, float] = field(default_factory=dict)
     """What the estimator remembers."""
+    rewards: Tree = field(default_factory=dict)
+    """What the rewards remember, by label."""
     matchmaker: Tree = field(default_factory=dict)
     """What the matchmaker remembers: the league."""
     watched: list[Tree] = field(default_factory=list)

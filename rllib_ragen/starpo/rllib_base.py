@@ -85,7 +85,7 @@ class RLlibBase(RefusedMethods):
         """Plays instances of a split."""
 
     def evaluate(self, parallel_train_future: object = None) -> Tree:
-        """Plays `evaluation_duration` validation instances, at the training temperature and greedy.
+        """Plays `evaluation_duration` validation instances, at `eval.temperature` and greedy.
 
         Returns:
             `evaluate_split` of both as `sampled` and `greedy`; and as `env_runners` RLlib's own metrics

@@ -9,6 +9,7 @@ from time import monotonic, perf_counter
 from ray.rllib.core.learner.learner_group import LearnerGroup
 from ray.rllib.env.env_runner_group import EnvRunnerGroup
 
+from rllib_ragen.credit.rewards.batch import Rewards
 from rllib_ragen.faults.private_names.of_rllib import local_learner
 from rllib_ragen.faults.watchdog import waiting
 from rllib_ragen.rollout.engines.base import EngineFailure
@@ -41,22 +42,36 @@ class Rollouts:
         self.snapshot: WeightSnapshot | None = None
         """Weights that the runners have; None before the first sync."""
         self._failures = RunnerFailures()
+        self.rewards = Rewards(config.to_run_config(), config.trained_ids())
         if config.shares_module:
             runners.local_env_runner.attach(local_learner(learners).module)
 
-    def play(self, specs: Sequence[EpisodeSpec], *, greedy: bool = False, count: bool = True) -> Batch:
+    def evaluate(self, specs: Sequence[EpisodeSpec], greedy: bool) -> Batch:
+        """Returns the specs' trajectories, greedy or at `eval.temperature`, counted nowhere and without `rewards`."""
+        temperature = self._config.to_run_config().eval_temperature
+        return self.play(specs, greedy=greedy, count=False, temperature=temperature)
+
+    def play(
+        self,
+        specs: Sequence[EpisodeSpec],
+        *,
+        greedy: bool = False,
+        count: bool = True,
+        temperature: float | None = None,
+    ) -> Batch:
         """Returns the specs' trajectories, in order. Touches no learner and no metric of the algorithm's.
 
         Args:
             specs: the episodes.
             greedy: take the likeliest token instead of sampling.
             count: whether the episodes count in the runners' metrics of training; else the batch's are an evaluation's.
+            temperature: of sampling; None: `rollout.temperature`.
         """
         started, config = perf_counter(), self._config
         if self._runners.num_remote_env_runners() == 0:
             local = self._runners.local_env_runner
             with waiting(f"rollout of {len(specs)} trajectories"):
-                episodes = local.sample(specs=specs, greedy=greedy, count=count)
+                episodes = local.sample(specs=specs, greedy=greedy, count=count, temperature=temperature)
             metrics = [local.take_metrics(count)]
         else:
             episodes, metrics, failures = play_on_runners(
@@ -64,6 +79,7 @@ class Rollouts:
                 specs,
                 greedy=greedy,
                 count=count,
+                temperature=temperature,
                 limits=SamplingLimits(config.sample_timeout_s, config.hang_timeout_s, config.max_runner_gib),
                 restore=self._restore_and_tell,
             )
@@ -71,22 +87,25 @@ class Rollouts:
         return Batch(to_trajectories(episodes), metrics, perf_counter() - started)
 
     def play_batch(self, next_specs: Callable[[int], Sequence[EpisodeSpec]], num_groups: int, rounds: int) -> Batch:
-        """Returns the rollouts of one iteration, with the weights that the runners have now.
+        """Returns the rollouts of one iteration, with the weights that the runners have now and all `rewards`.
 
         Args:
             next_specs: gives the episodes of so many groups that were not played before.
             num_groups: wanted.
             rounds: of further sampling, for groups without reward spread (dynamic sampling).
+
+        Raises:
+            NothingPlayed: a reward function fails on every trajectory.
         """
         started, metrics = perf_counter(), []
 
         def draw(num_groups: int) -> list[Trajectory]:
             part = self.play(next_specs(num_groups))
             metrics.extend(part.metrics)
-            return part.trajectories
+            return self.rewards(part.trajectories)
 
         trajectories, drawn = sample_with_spread(draw, num_groups, rounds)
-        return Batch(trajectories, metrics, perf_counter() - started, drawn)
+        return Batch(trajectories, metrics, perf_counter() - started, drawn | self.rewards.metrics(trajectories))
 
     def sync_weights(self, version: int) -> None:
         """Gives the runners the learners' weights as policy version `version`."""

@@ -9,11 +9,11 @@ from typing import Any, Literal, Self
 
 from ray.rllib.algorithms.algorithm_config import NotProvided
 
-from rllib_ragen.config.paths import enter_key
+from rllib_ragen.config.paths import enter_value
 from rllib_ragen.faults.private_names.of_rllib_config import ConfigHooks
 
-_PATHS = {"model_path": "model.path", "input_": "offline.input", "output": "offline.output"}
-"""Attribute → key of the config, of those that are paths."""
+_ENTERED = {"model_path": "model.path", "input_": "offline.input", "output": "offline.output", "rewards": "rewards"}
+"""Attribute → key of the config, of those that are paths or hold some."""
 
 
 class FluentSetters(ConfigHooks):
@@ -23,8 +23,7 @@ class FluentSetters(ConfigHooks):
         for name, value in given.items():
             if value is not NotProvided:
                 # A relative path is from where it is said; actors and trials are elsewhere.
-                is_path = name in _PATHS and isinstance(value, str)
-                setattr(self, name, enter_key(_PATHS[name], value) if is_path else value)
+                setattr(self, name, enter_value(_ENTERED[name], value) if name in _ENTERED else value)
         return self
 
     def llm(
@@ -100,6 +99,7 @@ class FluentSetters(ConfigHooks):
         top_k: int = NotProvided,
         overlap: Literal['off', 'one_step_off'] = NotProvided,
         env_timeout_s: float = NotProvided,
+        eval_temperature: float | None = NotProvided,
     ) -> Self:
         """Sets how trajectories are sampled; who samples is `env_runners(num_env_runners=…)`.
 
@@ -113,6 +113,7 @@ class FluentSetters(ConfigHooks):
             top_k: 0: whole vocabulary [0]
             overlap: one_step_off: sample the next batch while this one is learnt from (needs env runners) ['off']
             env_timeout_s: a step that takes longer ends its episode as env_error [60.0]
+            eval_temperature: sampling temperature of evaluations; None: rollout.temperature [None]
         """
         return self._set(
             engine=engine,
@@ -124,6 +125,7 @@ class FluentSetters(ConfigHooks):
             top_k=top_k,
             overlap=overlap,
             env_timeout_s=env_timeout_s,
+            eval_temperature=eval_temperature,
         )
 
     def vllm(
@@ -197,6 +199,7 @@ class FluentSetters(ConfigHooks):
         kl_in: Literal['loss', 'reward'] = NotProvided,
         value_coeff: float = NotProvided,
         value_clip: float = NotProvided,
+        rewards: list[str | dict[str, Any]] = NotProvided,
         **rllib: Any,
     ) -> Self:
         """Sets batch, loss and optimiser. RLlib's arguments that count timesteps are refused by name.
@@ -242,6 +245,7 @@ class FluentSetters(ConfigHooks):
             kl_in: KL penalty as a term of the loss, or as a cost in each turn's reward ['loss']
             value_coeff: weight of the value loss (gae) [0.5]
             value_clip: clip range of the value loss [0.5]
+            rewards: reward functions beside the environment's own, `env` (docs/rewards.md) [[]]
             rllib: as in AlgorithmConfig.training.
         """
         super().training(**rllib)
@@ -284,6 +288,7 @@ class FluentSetters(ConfigHooks):
             kl_in=kl_in,
             value_coeff=value_coeff,
             value_clip=value_clip,
+            rewards=rewards,
         )
 
     def credit(
@@ -382,6 +387,8 @@ class FluentSetters(ConfigHooks):
         repetition: Literal['off', 'warn', 'stop'] = NotProvided,
         length_blowup: Literal['off', 'warn', 'stop'] = NotProvided,
         sampler_gap: Literal['off', 'warn', 'stop'] = NotProvided,
+        no_valid_reply: Literal['off', 'warn', 'stop'] = NotProvided,
+        nothing_to_compare: Literal['off', 'warn', 'stop'] = NotProvided,
     ) -> Self:
         """Sets what an alarm does (docs/diagnostics.md): nothing, warn, or warn and ask to stop.
 
@@ -397,6 +404,8 @@ class FluentSetters(ConfigHooks):
             repetition: replies say the same over and over ['warn']
             length_blowup: replies have become much longer ['warn']
             sampler_gap: sampler and learner disagree about log-probs ['warn']
+            no_valid_reply: no reply holds a valid action ['warn']
+            nothing_to_compare: the members of no group differ in their return ['warn']
         """
         return self._set(
             alarm_reward_std_collapse=reward_std_collapse,
@@ -410,6 +419,8 @@ class FluentSetters(ConfigHooks):
             alarm_repetition=repetition,
             alarm_length_blowup=length_blowup,
             alarm_sampler_gap=sampler_gap,
+            alarm_no_valid_reply=no_valid_reply,
+            alarm_nothing_to_compare=nothing_to_compare,
         )
 
     def diagnostics(

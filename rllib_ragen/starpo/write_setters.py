@@ -10,8 +10,8 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from rllib_ragen.config.schema import EnvSection, Section
-from rllib_ragen.starpo.attributes import ATTRIBUTES, SECTIONS, setter_of
+from rllib_ragen.config.section import Section
+from rllib_ragen.starpo.attributes import ATTRIBUTES, field_of, setter_of
 
 FILE = Path(__file__).with_name("setters.py")
 _WIDTH = 120
@@ -28,11 +28,11 @@ from typing import Any, Literal, Self
 
 from ray.rllib.algorithms.algorithm_config import NotProvided
 
-from rllib_ragen.config.paths import enter_key
+from rllib_ragen.config.paths import enter_value
 from rllib_ragen.faults.private_names.of_rllib_config import ConfigHooks
 
-_PATHS = {"model_path": "model.path", "input_": "offline.input", "output": "offline.output"}
-"""Attribute → key of the config, of those that are paths."""
+_ENTERED = {"model_path": "model.path", "input_": "offline.input", "output": "offline.output", "rewards": "rewards"}
+"""Attribute → key of the config, of those that are paths or hold some."""
 
 
 class FluentSetters(ConfigHooks):
@@ -42,8 +42,7 @@ class FluentSetters(ConfigHooks):
         for name, value in given.items():
             if value is not NotProvided:
                 # A relative path is from where it is said; actors and trials are elsewhere.
-                is_path = name in _PATHS and isinstance(value, str)
-                setattr(self, name, enter_key(_PATHS[name], value) if is_path else value)
+                setattr(self, name, enter_value(_ENTERED[name], value) if name in _ENTERED else value)
         return self
 '''
 
@@ -92,7 +91,7 @@ def source() -> str:
 
 def _method(setter: _Setter) -> str:
     attributes = [attribute for attribute in ATTRIBUTES if setter_of(attribute) == setter.name]
-    fields = {attribute: _field(attribute) for attribute in attributes}
+    fields = {attribute: field_of(attribute) for attribute in attributes}
     more = ["**rllib: Any"] if setter.extends else []
     words = [f"{_argument(a)}: {_type(field.annotation)} = NotProvided" for a, field in fields.items()]
     signature = "".join(f"        {word},\n" for word in [*words, *more])
@@ -104,12 +103,6 @@ def _method(setter: _Setter) -> str:
     head = f"\n    def {setter.name}(\n        self,\n        *,\n{signature}    ) -> Self:\n"
     said = f'        """{setter.what}\n\n        Args:\n{doc}        """\n'
     return f"{head}{said}{first}        return self._set(\n{given}        )\n"
-
-
-def _field(attribute: str) -> FieldInfo:
-    section, key = ATTRIBUTES[attribute]
-    sections: dict[str, type[Section]] = {**SECTIONS, "env": EnvSection}
-    return sections[section].model_fields[key]
 
 
 def _argument(attribute: str) -> str:
@@ -128,6 +121,9 @@ def _type(annotation: Any) -> str:
     if get_origin(annotation) in (tuple, list, dict):
         return f"{get_origin(annotation).__name__}[{', '.join(map(_type, get_args(annotation)))}]"
     plain = isinstance(annotation, type) and not get_args(annotation)
+    if plain and issubclass(annotation, Section):
+        # As YAML says it: by a name alone, or with its keys.
+        return "str | dict[str, Any]"
     return str(annotation.__name__ if plain else annotation).removeprefix("typing.")
 
 

@@ -95,7 +95,7 @@ def _curves(spec: SweepSpec, study: SweepStudy, folder: Path) -> str:
         values = np.array([[run[i] for i in iterations] for run in runs])
         axes.plot(iterations, values.mean(0), marker="o", markersize=3, label=f"trial {trial.number}")
         axes.fill_between(iterations, values.min(0), values.max(0), alpha=0.15)
-    sampled = way(False, *(spec.config(values_of(t), spec.seeds[0]).rollout.temperature for t in trials))
+    sampled = way(False, *(spec.config(values_of(t), spec.seeds[0]).eval_temperature for t in trials))
     axes.set(xlabel="iteration", ylabel=f"success ({sampled})")
     axes.legend(fontsize="small", ncols=3)
     return _svg(figure)

@@ -16,15 +16,9 @@ from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten, merge, preset
 from rllib_ragen.config.messages import sentence
-from rllib_ragen.config.paths import (
-    PATH_KEYS,
-    enter_key,
-    enter_path,
-    enter_paths,
-    leave_key,
-    leave_paths,
-)
-from rllib_ragen.config.schema import MAX_SEED, MOST, RunConfig, Section, Seed
+from rllib_ragen.config.paths import ENTERED_KEYS, enter_path, enter_paths, enter_value, leave_paths, leave_value
+from rllib_ragen.config.schema import MAX_SEED, RunConfig, Seed
+from rllib_ragen.config.section import MOST, Section
 from rllib_ragen.config.yaml_text import dump_yaml
 from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.sweep.space import Dimension, known_keys, read_space
@@ -161,14 +155,15 @@ def save_sweep(spec: SweepSpec, path: Path) -> None:
     path.write_text(dump_yaml(tree), encoding="utf-8")
 
 
-def _with_paths(name: str, given: object, change: Callable[[str, str], str]) -> object:
-    """Returns a dimension of the space with `change(key, path)` in place of each path among its choices."""
+def _with_paths(name: str, given: object, change: Callable[[str, object], object]) -> object:
+    """Returns a dimension of the space with `change(key, choice)` in place of each choice that may hold a path."""
     keys = [key.strip() for key in name.split(",")]
-    if not isinstance(given, Mapping) or not isinstance(given.get("choice"), list) or not set(keys) & set(PATH_KEYS):
+    holds = isinstance(given, Mapping) and isinstance(given.get("choice"), list) and set(keys) & set(ENTERED_KEYS)
+    if not holds or not isinstance(given, Mapping):
         return given
 
     def changed(key: str, value: object) -> object:
-        return change(key, value) if key in PATH_KEYS and isinstance(value, str) else value
+        return change(key, value) if key in ENTERED_KEYS else value
 
     def choice(value: object) -> object:
         if len(keys) == 1:
@@ -180,12 +175,12 @@ def _with_paths(name: str, given: object, change: Callable[[str, str], str]) -> 
     return {**given, "choice": [choice(value) for value in given["choice"]]}
 
 
-def _entered(folder: Path, key: str, path: str) -> str:
-    return enter_key(key, path, folder)
+def _entered(folder: Path, key: str, given: object) -> object:
+    return enter_value(key, given, folder)
 
 
-def _left(folder: Path, key: str, path: str) -> str:
-    return leave_key(key, path, folder, folder)
+def _left(folder: Path, key: str, given: object) -> object:
+    return leave_value(key, given, folder, folder)
 
 
 def _check_search(spec: SweepSpec) -> None:

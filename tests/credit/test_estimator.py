@@ -64,7 +64,7 @@ def test_values_that_are_missing_or_misaligned_are_refused(values: list[FloatArr
 @pytest.mark.parametrize("reason", list(StopReason))
 def test_exactly_failed_trajectories_are_refused(reason: StopReason) -> None:
     batch = [*BATCH, trajectory("b", [(2, 3, 0.0)], reason)]
-    if reason not in (StopReason.ENV_ERROR, StopReason.ENGINE_ERROR):
+    if reason not in (StopReason.ENV_ERROR, StopReason.ENGINE_ERROR, StopReason.REWARD_ERROR):
         refuse_failed(batch)
         assert len(Noting()(batch)) == 3
         return

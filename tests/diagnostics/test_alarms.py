@@ -76,6 +76,10 @@ def test_there_is_a_switch_for_every_rule_and_a_rule_for_every_switch() -> None:
         ("repetition", 25, series(repeated_ratio=[0.05] * 20 + [0.95] * 8)),
         ("length_blowup", 25, series(reply_tokens_mean=[20.0] * 20 + [70.0] * 8)),
         ("sampler_gap", 9, series(logprob_gap_k3=[1e-5] * 4 + [0.02] * 8)),
+        ("no_valid_reply", 3, series(valid_ratio=[0.0, 0.001, 0.0, 0.0])),
+        ("no_valid_reply", 8, series(valid_ratio=[0.9] * 5 + [0.0] * 5)),
+        ("nothing_to_compare", 3, series(zero_spread_groups=[4.0] * 5, num_groups=[4.0] * 5)),
+        ("nothing_to_compare", 6, series(zero_spread_groups=[4.0, 4.0, 3.0, 4.0, 4.0, 4.0, 4.0], num_groups=[4.0] * 7)),
     ],
 )  # fmt: skip
 def test_an_alarm_fires_once_where_it_must(alarm: str, at: int, rows: list[Row]) -> None:
@@ -135,13 +139,30 @@ def test_real_runs_that_learn_set_nothing_off(run: str) -> None:
 def test_a_real_run_that_broke_sets_off_what_it_must() -> None:
     """Sokoban with 50 times the default learning rate: from the third iteration on every reply is `3 3 3 3 3 …`."""
     found = fired(row for row in REAL_RUNS if row["run"] == "collapse")
-    assert found == [(8, "repetition"), (8, "length_blowup"), (20, "reward_std_collapse"), (25, "validation_failure")]
+    assert found == [
+        (5, "no_valid_reply"),
+        (8, "repetition"),
+        (8, "length_blowup"),
+        (20, "reward_std_collapse"),
+        (25, "validation_failure"),
+    ]
 
 
 def test_off_is_understood_from_yaml_and_the_command_line() -> None:
     assert build_config(parse_assignments(["alarms.repetition=off"])).alarms.repetition == "off"
     with pytest.raises(ConfigError, match=r"^alarms.repetition: must be one of off, warn, stop, got 'on'$"):
         build_config(parse_assignments(["alarms.repetition=on"]))
+
+
+def test_alike_groups_are_no_alarm_where_all_succeed_or_nobody_compares_them() -> None:
+    alike: dict[str, Any] = {"zero_spread_groups": [4.0] * 5, "num_groups": [4.0] * 5}
+    assert fired(series(**alike, success=[0.95] * 5)) == []
+    assert fired(series(**{**alike, "zero_spread_groups": [None] * 5})) == []
+    assert fired(series(**{**alike, "zero_spread_groups": [0.0] * 5, "num_groups": [0.0] * 5})) == []
+
+
+def test_a_reply_in_a_hundred_is_some() -> None:
+    assert fired(series(valid_ratio=[0.0, 0.0, 0.011] * 4)) == []
 
 
 def test_a_solved_task_is_no_reward_std_collapse() -> None:

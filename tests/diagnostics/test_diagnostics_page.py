@@ -34,12 +34,12 @@ def names(heading: str) -> list[str]:
 
 
 def full_names() -> list[str]:
-    """All that a run of one policy logs, as the list has it."""
+    """All that a run of one policy without rewards of its own logs, as the list has it."""
     prefixes = {
         "information": [f"{sample}_" for sample in SAMPLES],
         "gradients": [f"bucket_{k}_" for k in range(1, NUM_BUCKETS + 1)],
     }
-    plain = [one for one in METRICS if one.heading != "games"]
+    plain = [one for one in METRICS if one.heading not in ("games", "rewards")]
     return [f"{prefix}{one.name}" for one in plain for prefix in prefixes.get(one.heading, [""])]
 
 
@@ -78,6 +78,7 @@ def test_names_are_listed_once_and_every_entry_says_all() -> None:
 def test_headings_and_labels() -> None:
     assert {heading_of(name) for name in probe_metric_names()} == {"information"}
     assert {heading_of(name) for name in gradient_metric_names()} == {"gradients"}
+    assert {heading_of(name) for name in ("reward_mine", "trained_return_mean")} == {"rewards"}
     assert heading_of("time_wait_s") == "time" and heading_of("return_mean") == "rollout"
     assert label_of("clip_fraction") == "clip fraction"
     assert label_of("any_turn_conditional_entropy_token") == "H(Z|X), any turn"

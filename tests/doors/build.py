@@ -8,6 +8,7 @@ from pathlib import Path
 TOP = Path(__file__).parents[2]
 WORLD, GAME = "my_pkg.worlds:TreasureHunt", "my_pkg.worlds:Pennies"
 ESTIMATOR, FILTER, LOSS = "my_pkg.credit:MedianBaseline", "my_pkg.credit:keep_mixed", "my_pkg.credit:unclipped"
+REWARD = "my_pkg.rewards:thinks"
 _GAME = '''
 from ragen_envs.games.matrix import MatrixGame
 
@@ -64,6 +65,7 @@ def write_package(folder: Path) -> Path:
     with (package / "worlds.py").open("a") as file:
         file.write(_GAME)
     shutil.copy(TOP / "examples" / "own_credit.py", package / "credit.py")
+    shutil.copy(TOP / "examples" / "own_rewards.py", package / "rewards.py")
     (package / "none.py").write_text(_NONE)
     (package / "broken.py").write_text("raise RuntimeError('no licence\\nfound')\n")
     (package / "lacks.py").write_text("import a_package_that_nobody_has\n")

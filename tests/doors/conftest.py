@@ -15,10 +15,11 @@ from ragen_envs.open_names import OpenNames
 from ragen_envs.worlds import ENVIRONMENTS
 from rllib_ragen.credit.filter_rules import FILTERS
 from rllib_ragen.credit.registry import ESTIMATORS
+from rllib_ragen.credit.rewards.registry import REWARDS
 from rllib_ragen.learner.losses.registry import LOSSES
 from tests.doors.build import write_package
 
-KINDS: tuple[OpenNames[Any], ...] = (ENVIRONMENTS, ESTIMATORS, FILTERS, LOSSES)
+KINDS: tuple[OpenNames[Any], ...] = (ENVIRONMENTS, ESTIMATORS, FILTERS, LOSSES, REWARDS)
 
 
 @pytest.fixture

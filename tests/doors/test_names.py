@@ -13,32 +13,37 @@ from ragen_envs import make_text_env, open_names
 from ragen_envs.games import make_text_game
 from ragen_envs.open_names import OpenNames
 from ragen_envs.worlds import ENVIRONMENTS
-from rllib_ragen import register_estimator, register_filter, register_loss, register_text_env
+from rllib_ragen import register_estimator, register_filter, register_loss, register_reward, register_text_env
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import preset
 from rllib_ragen.config.schema import CreditSection, RunConfig
 from rllib_ragen.config.task_names import game_name, is_task_name, name_of_id, task_id, task_name, task_word
 from rllib_ragen.credit.filter_rules import FILTERS
 from rllib_ragen.credit.registry import ESTIMATORS, make_estimator
+from rllib_ragen.credit.rewards.registry import REWARDS
 from rllib_ragen.learner.losses.registry import LOSSES
 from rllib_ragen.starpo.checks.build_config import build_config
-from tests.doors.build import ESTIMATOR, FILTER, GAME, LOSS, WORLD, write_distribution
+from tests.doors.build import ESTIMATOR, FILTER, GAME, LOSS, REWARD, WORLD, write_distribution
 
 KINDS: dict[str, tuple[OpenNames[Any], str, str]] = {
     "env.name": (ENVIRONMENTS, WORLD, "rllib_ragen.envs"),
     "credit.estimator": (ESTIMATORS, ESTIMATOR, "rllib_ragen.estimators"),
     "credit.filter": (FILTERS, FILTER, "rllib_ragen.filters"),
     "learner.loss": (LOSSES, LOSS, "rllib_ragen.losses"),
+    "rewards": (REWARDS, REWARD, "rllib_ragen.rewards"),
 }
 REGISTER: dict[str, Callable[[str, Any], None]] = {
     "env.name": register_text_env,
     "credit.estimator": register_estimator,
     "credit.filter": register_filter,
     "learner.loss": register_loss,
+    "rewards": register_reward,
 }
 
 
 def config_with(key: str, name: str) -> RunConfig:
+    if key == "rewards":
+        return build_config({key: name})
     section, _, last = key.partition(".")
     base = preset(name) if key == "env.name" else {}
     return build_config(base, {section: {last: name}})
@@ -110,6 +115,8 @@ def test_a_wrong_path_is_one_sentence_with_its_key(key: str, name: str, says: st
         ("credit.estimator", "my_pkg.worlds:TreasureHunt", "must be a class derived from Estimator"),
         ("credit.filter", "my_pkg.none:of_two", r"must be a function of one argument \(GroupRanking\)"),
         ("learner.loss", "my_pkg.none:of_two", r"must be a function of one argument \(PolicyTokens\)"),
+        ("rewards", "my_pkg.none:of_two", r"must be a function whose first parameter is called turn or trajectory or"),
+        ("rewards", "my_pkg.worlds:TreasureHunt", r"must be a function whose first parameter is called turn"),
     ],
 )
 def test_a_thing_of_another_kind_is_refused(key: str, name: str, says: str, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from rllib_ragen.config.load import algorithm_preset, preset
 from rllib_ragen.config.presets import algorithm_names
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.models.folder import model_folder
-from rllib_ragen.run.__main__ import main
+from rllib_ragen.run.__main__ import main, parse, plan
 from rllib_ragen.run.folder import RunFolder
 from rllib_ragen.starpo.checkpoint.manifest import config_differences
 from rllib_ragen.starpo.checkpoint.save import save_checkpoint
@@ -27,7 +28,11 @@ from tests.run.checkpoint_writer import state_of
 @pytest.fixture
 def folder(tmp_path: Path) -> RunFolder:
     """A run of bandit with checkpoints of iterations 2 and 4 of 4."""
-    config = build_config({"env": {"name": "bandit"}, "iterations": 4, "results_dir": str(tmp_path)})
+    return made_run(tmp_path)
+
+
+def made_run(tmp_path: Path, **keys: object) -> RunFolder:
+    config = build_config({"env": {"name": "bandit"}, "iterations": 4, "results_dir": str(tmp_path), **keys})
     made = RunFolder.create(config, "run")
     for iteration in (2, 4):
         state = {**state_of(iteration), "weights_seq_no": iteration}
@@ -64,6 +69,20 @@ def test_a_torn_newest_checkpoint_is_named_with_what_to_delete(
     said = refused(folder, capsys)
     assert re.search(r"model\.safetensors' has \d+ bytes, not the \d+ that were written: it is torn", said)
     assert f"delete {newest.path} to go on from iteration 2" in said
+
+
+def test_a_judge_may_be_given_more_to_spend_and_nothing_else_may_change(tmp_path: Path) -> None:
+    judge = {"name": "judge", "base_url": "http://127.0.0.1:1/v1", "model": "m", "budget_calls": 9}
+    folder = made_run(tmp_path, rewards=[judge])
+
+    def resumed(**changed: object) -> RunConfig:
+        words = ["--resume", str(folder.path), "--iterations", "9", "--set", f"rewards={json.dumps([judge | changed])}"]
+        return plan(parse(words)).config
+
+    found = resumed(budget_calls=99, cache=str(tmp_path / "answers.jsonl")).rewards[0].settings
+    assert (found["budget_calls"], found["cache"]) == (99, str(tmp_path / "answers.jsonl"))
+    with pytest.raises(ConfigError, match=r"^rewards: the run in .* has \[.*a resumed run may change only"):
+        resumed(budget_calls=99, weight=0.5)
 
 
 def test_only_what_is_learnt_is_compared() -> None:

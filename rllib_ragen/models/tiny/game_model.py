@@ -19,7 +19,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from ragen_envs.cache import cache_folder
@@ -118,7 +118,8 @@ def make(out: Path, name: str, game: Mapping[str, object], limits: GameLimits, n
     from rllib_ragen.models.tiny.tokenizer import train_tokenizer
 
     num_games = num_games or num_games_of(name)
-    env = make_text_game(name, dict(game), {**asdict(limits), "prompt_style": "brief"})
+    told = replace(limits, prompt_style="brief", system_prompt="", prompt_template="")
+    env = make_text_game(name, dict(game), asdict(told))
     talks = [talk for number in range(num_games) for talk in random_game(env, number)]
     tokenizer = train_tokenizer((as_text(talk) for talk in talks[:600]), _VOCAB_SIZE)
     chat = ChatFormat(tokenizer)

@@ -10,6 +10,7 @@ from pathlib import Path
 from ragen_envs.registry import env_names, gym_id
 from ragen_envs.tree import Tree
 from rllib_ragen.config.load import flatten, merge
+from rllib_ragen.config.reward_section import comparable
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.starpo.checkpoint.files import check_files
 from rllib_ragen.starpo.checkpoint.layout import STATE_FILE
@@ -17,7 +18,7 @@ from rllib_ragen.starpo.checkpoint.layout import STATE_FILE
 _FORMAT = 2
 """Number of the layout: to be raised when older versions could misread it."""
 _SEAL = "sha256"
-_SECTIONS = ("env", "multi_agent", "model", "rollout", "vllm", "credit", "learner", "offline", "diagnostics")
+_SECTIONS = ("env", "multi_agent", "model", "rollout", "vllm", "credit", "learner", "offline", "diagnostics", "rewards")
 """Sections of the config that a checkpoint holds; the others are about a run's length and its watching."""
 _DECAY = "learner.decay_iterations"
 
@@ -73,6 +74,7 @@ def _comparable(config: Mapping[str, object]) -> Tree:
     short = {gym_id(name): name for name in env_names()}
     # Of a folder only the name counts: it may have been moved, and its weights are not what a checkpoint goes on from.
     model = Path(str(flat.get("model.path"))).name
+    flat["rewards"] = comparable(flat.get("rewards") or [])
     return {**flat, "env.name": short.get(flat.get("env.name", ""), flat.get("env.name")), "model.path": model}
 
 

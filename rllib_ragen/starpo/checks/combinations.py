@@ -16,6 +16,8 @@ from rllib_ragen.credit.registry import ESTIMATORS, estimator_names, make_estima
 from rllib_ragen.learner.losses.registry import LOSSES
 from rllib_ragen.starpo.checks.games import check_game, check_no_game
 from rllib_ragen.starpo.checks.offline import check_offline
+from rllib_ragen.starpo.checks.prompts import check_prompts
+from rllib_ragen.starpo.checks.rewards import check_rewards
 
 
 def check_config(config: RunConfig, *, shipped_env: bool = True) -> RunConfig:
@@ -34,6 +36,7 @@ def check_config(config: RunConfig, *, shipped_env: bool = True) -> RunConfig:
         check_no_game(config)
     _check_rollout(config)
     _check_credit(config)
+    check_rewards(config)
     _check_learner(config)
     check_offline(config)
     return config
@@ -44,6 +47,7 @@ def _check_env(config: RunConfig) -> None:
         task_name(config.env.name)
     except ValueError as error:
         raise ConfigError(f"env.name: {error}") from None
+    check_prompts(config)
     if check_game(config):
         return
     try:
@@ -128,6 +132,22 @@ def _check_credit(config: RunConfig) -> None:
         )
 
 
+def who_compares(credit: CreditSection) -> str | None:
+    """Names the key, with its value, that compares the trajectories of a group; None: each is judged by itself.
+
+    Raises:
+        ValueError: no such estimator.
+    """
+    comparing = {
+        f"credit.estimator={credit.estimator}": make_estimator(credit).needs_group,
+        f"credit.filter={credit.filter}": credit.filter != "none",
+        f"credit.dynamic_sampling_rounds={credit.dynamic_sampling_rounds}": credit.dynamic_sampling_rounds > 0,
+        f"credit.group_weighting={credit.group_weighting}": credit.group_weighting != "none",
+        f"credit.reward_norm={credit.reward_norm}": credit.reward_norm != "none" and credit.reward_grouping == "group",
+    }
+    return next((key for key, compares in comparing.items() if compares), None)
+
+
 def _check_estimator(config: RunConfig) -> None:
     credit = config.credit
     if credit.estimator in algorithm_names() and credit.estimator not in ESTIMATORS.names():
@@ -140,14 +160,7 @@ def _check_estimator(config: RunConfig) -> None:
         needs_group = make_estimator(credit).needs_group
     except (ValueError, TypeError) as error:
         raise ConfigError(str(error)) from None
-    comparing = {
-        f"credit.estimator={credit.estimator}": needs_group,
-        f"credit.filter={credit.filter}": credit.filter != "none",
-        f"credit.dynamic_sampling_rounds={credit.dynamic_sampling_rounds}": credit.dynamic_sampling_rounds > 0,
-        f"credit.group_weighting={credit.group_weighting}": credit.group_weighting != "none",
-        f"credit.reward_norm={credit.reward_norm}": credit.reward_norm != "none" and credit.reward_grouping == "group",
-    }
-    who = next((key for key, compares in comparing.items() if compares), None)
+    who = who_compares(credit)
     if config.rollout.group_size == 1 and who is not None:
         alone = [name for name in estimator_names() if not ESTIMATORS.resolve(name).needs_group]
         raise ConfigError(

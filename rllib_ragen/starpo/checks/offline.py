@@ -27,6 +27,7 @@ def check_offline(config: RunConfig) -> None:
         f"offline.output={offline.output}": offline.output is not None,
         f"rollout.overlap={config.rollout.overlap}": config.rollout.overlap != "off",
         f"credit.dynamic_sampling_rounds={credit.dynamic_sampling_rounds}": credit.dynamic_sampling_rounds > 0,
+        "rewards": bool(config.rewards),
         "multi_agent.mode=league": config.multi_agent.mode == "league",
     }
     for key, given in refused.items():

@@ -162,7 +162,7 @@ def seat_statistics(trajectories: Sequence[Trajectory], seats: Sequence[str], su
         for outcome in OUTCOMES:
             share = told[outcome] / told.total() if told else float("nan")
             found[f"{outcome}_rate_{seat}{suffix}"] = share
-        returns = [trajectory.episode_return for trajectory in own]
+        returns = [trajectory.env_return for trajectory in own]
         found[f"return_{seat}{suffix}"] = float(np.mean(returns)) if returns else float("nan")
     return found
 
