@@ -68,7 +68,7 @@ class StoredBatches:
     """Batches of stored groups: pass after pass over all of them, each in another order."""
 
     def __init__(self, groups: Groups, config: StarPOConfig) -> None:
-        self._groups, self._seed = groups, config.seed
+        self._groups, self._run_seed = groups, config.seed
         self._num_groups: int = config.num_groups
 
     def take(self, counters: Counters) -> Batch:
@@ -90,7 +90,7 @@ class StoredBatches:
 
     def _at(self, place: int) -> list[Trajectory]:
         done, index = divmod(place, len(self._groups))
-        order = generator(Stream.OFFLINE_ORDER, self._seed, done).permutation(len(self._groups))
+        order = generator(Stream.OFFLINE_ORDER, self._run_seed, done).permutation(len(self._groups))
         return self._groups.group(int(order[index]), f"{done}/")
 
 
