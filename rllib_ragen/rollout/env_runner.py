@@ -384,7 +384,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         return self.metrics.reduce()
 
     def take_metrics(self, count: bool) -> Any:
-        """Returns the same, of the episodes that count in training or of the others."""
+        """Returns the same of the episodes that count in training, or of the others."""
         return self.get_metrics() if count else self.uncounted.reduce()
 
     def assert_healthy(self) -> None:

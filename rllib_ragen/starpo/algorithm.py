@@ -70,9 +70,12 @@ class StarPO(RLlibBase):
     def setup(self, config: Any) -> None:
         """Builds runners and learners, and gives every runner the learners' weights."""
         config.prepare_model()
-        stored = stored_groups(config)
+        self._stored = stored_groups(config)
         with waiting(f"{config.num_env_runners} env runner(s) and {config.num_learners} learner(s) to start"):
             super().setup(config)
+
+    def connect(self) -> None:
+        """Prepares everything else, for callbacks that are told of the algorithm may use all of it."""
         self._counters = Counters()
         self._whole = True
         self.stop_code = ExitCode.DONE
@@ -101,7 +104,7 @@ class StarPO(RLlibBase):
         self._matchmaker = make_matchmaker(self.config.policy_plan())
         self._probe = InformationProbe(self.config, self.learner_group, self._matchmaker.main)
         self._rollouts = Rollouts(self.config, self.env_runner_group, self.learner_group, self._tell_recreated)
-        self._batches = batches_of(self.config, stored, self._rollouts, self._matchmaker)
+        self._batches = batches_of(self.config, self._stored, self._rollouts, self._matchmaker)
         self._sync_weights()
 
     def training_step(self) -> None:

@@ -94,7 +94,7 @@ def test_the_saved_config_holds_the_keys_and_not_the_word(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", ["gspo", "dapo", "ppo", "starpo_s"])
 def test_an_algorithm_in_the_estimators_place_is_answered_with_where_it_belongs(name: str) -> None:
-    says = rf"credit\.estimator: {name} is a whole algorithm.*--algorithm {name}, .*allowed here: bi_level_gae, dr_grpo"
+    says = rf"credit\.estimator: {name} is a whole algorithm.*--algorithm {name}, .*allowed here: bi_level_gae, cloning"
     with pytest.raises(ConfigError, match=says) as caught:
         build_config(parse_assignments([f"credit.estimator={name}"]))
     assert "\n" not in str(caught.value)

@@ -136,10 +136,15 @@ def test_results_have_rllibs_shapes_and_what_callbacks_log(played: Played) -> No
     assert own["episode_return_mean"] == pytest.approx(evaluation["sampled"]["return_mean"])
 
 
-def test_evaluation_of_rllib_is_greedy_where_explore_says_so(model: Path) -> None:
+def test_evaluation_of_rllib_is_greedy_where_explore_says_so_and_may_come_before_training(model: Path) -> None:
+    results: list[dict[str, Any]] = []
+
+    def begin(*, algorithm: StarPO, **kwargs: Any) -> None:
+        results.append(algorithm.evaluate())
+
     config = digits_config(model).evaluation(evaluation_duration=3, evaluation_config={"explore": False})
-    algo = config.build_algo()
-    found = algo.evaluate()
+    algo = config.callbacks(on_algorithm_init=begin).build_algo()
+    (found,) = results
     assert found["env_runners"]["episode_return_mean"] == pytest.approx(found["greedy"]["return_mean"])
     assert found["greedy"]["return_mean"] != found["sampled"]["return_mean"]
     algo.stop()

@@ -26,7 +26,7 @@ def test_the_setters_are_those_of_the_schema() -> None:
 def test_every_key_of_the_run_config_has_one_setter_and_every_setter_sets_it() -> None:
     config = StarPOConfig()
     for attribute, (section, key) in ATTRIBUTES.items():
-        argument = key if section == "alarms" else {"model_path": "model"}.get(attribute, attribute)
+        argument = {"model_path": "model"}.get(attribute, key if section == "alarms" else attribute)
         setters = [
             name
             for name, method in inspect.getmembers(FluentSetters, inspect.isfunction)

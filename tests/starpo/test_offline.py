@@ -14,6 +14,7 @@ import torch
 from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.diagnostics.alarms import measured
+from rllib_ragen.diagnostics.metrics import find_metric
 from rllib_ragen.learner.losses.policy import log_likelihood_loss
 from rllib_ragen.rollout.trajectory_files import read_trajectories, trajectory_files
 from rllib_ragen.run.log import RunLog
@@ -90,6 +91,7 @@ def test_a_stored_batch_makes_the_step_that_was_made_when_it_was_played(model: P
     assert largest_difference(own, stored.after_one) < LR / 20
     assert (result["starpo"]["data_passes"], result["starpo"]["logprob_gap_max"] < 1e-3) == (1.0, True)
     assert np.isnan(result["starpo"]["policy_lag"])
+    assert [name for name in result["starpo"] if find_metric(name) is None] == []
     assert made == [] and "env_runners" not in result
     # Nothing is played for training; evaluation is, with the new weights.
     found = algo.evaluate()

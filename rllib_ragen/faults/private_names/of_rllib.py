@@ -22,6 +22,14 @@ class AlgorithmWithoutEvaluators(Algorithm):
     def _should_create_evaluation_env_runners(cls, eval_config: Any) -> bool:
         return False
 
+    def connect(self) -> None:
+        """Takes note that runners and learners are there, before `on_algorithm_init` is told of the algorithm."""
+
+    def _set_up_metrics(self) -> None:
+        # RLlib's last step before that callback, which may already evaluate.
+        super()._set_up_metrics()
+        self.connect()
+
     def set_iteration(self, iteration: int) -> None:
         """Says how many iterations are over, as after that many calls of `train()`."""
         need(self, "_iteration", "ray")
