@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.hub_models import HUB_MODELS
 
 EMBEDDED_MODEL = "tiny"
 """`model.path` of the model that ships with the package."""
@@ -15,6 +16,11 @@ PATH_KEYS = ("model.path", "results_dir")
 """Keys of a config that are paths."""
 _TUNE_STARTED_IN = "TUNE_ORIG_WORKING_DIR"
 """Ray's name for the folder that a trial's driver was started in; the trial's own is Tune's."""
+
+
+def is_model_name(given: str) -> bool:
+    """Says whether `model.path` is a name, and no path: `tiny`, or a model as it is named on the Hub."""
+    return given == EMBEDDED_MODEL or given in HUB_MODELS
 
 
 def enter_path(given: str | Path, folder: str | Path | None = None) -> Path:
@@ -40,8 +46,8 @@ def enter_path(given: str | Path, folder: str | Path | None = None) -> Path:
 
 
 def enter_model(given: str, folder: str | Path | None = None) -> str:
-    """Returns `model.path`: `tiny` stays a name, anything else is a path (`./tiny` a folder of that name)."""
-    return given if given == EMBEDDED_MODEL else str(enter_path(given, folder))
+    """Returns `model.path`: names stay, anything else is a path (`./tiny` a folder of that name)."""
+    return given if is_model_name(given) else str(enter_path(given, folder))
 
 
 def enter_paths(tree: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:
@@ -80,7 +86,7 @@ def leave_paths(tree: Mapping[str, Any], folder: Path, root: Path) -> dict[str, 
         section, _, name = key.rpartition(".")
         holder = left.get(section) if section else left
         given = holder.get(name) if isinstance(holder, Mapping) else None
-        if isinstance(holder, Mapping) and isinstance(given, str) and given != EMBEDDED_MODEL:
+        if isinstance(holder, Mapping) and isinstance(given, str) and not is_model_name(given):
             changed = {**holder, name: leave_path(given, folder, root)}
             left = {**left, section: changed} if section else changed
     return left

@@ -119,7 +119,8 @@ class ModelSection(Section):
     """Which policy."""
 
     path: str = Field(
-        EMBEDDED_MODEL, description="`tiny` (embedded) or a folder with a transformers model and its tokenizer"
+        EMBEDDED_MODEL,
+        description="`tiny` (embedded), a folder with a transformers model and its tokenizer, or a name of the Hub",
     )
     dtype: Literal["float32", "bfloat16"] = Field("float32", description="type of weights and activations")
     template_kwargs: dict[str, Any] = Field(
@@ -366,6 +367,7 @@ class FaultSection(Section):
 
 
 AlarmMode = Literal["off", "warn", "stop"]
+TrackerName = Literal["tensorboard", "wandb", "mlflow", "trackio"]
 
 
 class AlarmsSection(Section):
@@ -398,6 +400,9 @@ class RunConfig(Section):
     diagnostics: DiagnosticsSection = Field(default_factory=DiagnosticsSection)
     alarms: AlarmsSection = Field(default_factory=AlarmsSection)
     fault: FaultSection = Field(default_factory=FaultSection)
+    preset: Literal["ragen-v1", "ragen-v2"] | None = Field(
+        None, description="paper whose settings lie beneath all others (docs/papers.md); null: the environment's own"
+    )
     seed: int = Field(0, ge=0, le=MAX_SEED, description="run seed: everything random follows from it")
     iterations: int = Field(80, ge=1, le=MOST, description="updates of the policy")
     time_limit_s: float | None = Field(
@@ -410,6 +415,9 @@ class RunConfig(Section):
         20, ge=0, le=MOST, description="iterations between checkpoints; 0: only at the end"
     )
     keep_checkpoints: int = Field(3, ge=0, le=MOST, description="newest checkpoints that are kept; 0: all")
+    trackers: list[TrackerName] = Field(
+        default=["tensorboard"], description="where curves and trajectories go beside the run folder; []: nowhere"
+    )
     results_dir: Path = Field(
         default_factory=lambda: enter_path(RESULTS), description="where run folders go; a path is from where it is said"
     )

@@ -15,6 +15,7 @@ from rllib_ragen.models.folder_files import read_object
 from rllib_ragen.models.tiny.run_model import check_taught
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
 from rllib_ragen.run.start_ray import check_ray_address, set_thread_waits
+from rllib_ragen.run.trackers.registry import check_trackers
 from rllib_ragen.run.users_modules import SET_IN_RAY_JOBS
 from rllib_ragen.starpo.checks.lora import check_lora
 
@@ -22,7 +23,7 @@ _TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
 
 
 def preflight(config: RunConfig, *, writes: bool = True) -> EngineChoice:
-    """Checks model folder, engine, RAY_ADDRESS and, where the command `writes` to it, the results folder.
+    """Checks model folder, engine, RAY_ADDRESS and, where the command `writes` to them, trackers and results folder.
 
     What is cheap goes first; transformers and torch are loaded only for the last of it.
 
@@ -39,6 +40,7 @@ def preflight(config: RunConfig, *, writes: bool = True) -> EngineChoice:
         check_chat_template(folder)
         check_lora(config.learner, folder)
         if writes:
+            check_trackers(config.trackers)
             check_writable(config.results_dir)
         engine = choose_engine(
             config.rollout.engine,

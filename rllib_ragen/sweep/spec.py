@@ -14,14 +14,14 @@ from pydantic import Field, ValidationError
 
 from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import flatten, merge, preset
+from rllib_ragen.config.load import foundation, merge
 from rllib_ragen.config.messages import sentence
 from rllib_ragen.config.paths import (
-    EMBEDDED_MODEL,
     PATH_KEYS,
     enter_model,
     enter_path,
     enter_paths,
+    is_model_name,
     leave_path,
     leave_paths,
 )
@@ -115,8 +115,7 @@ class SweepSpec(Section):
         """
         dimensions = self.dimensions()
         settings = merge(self.base, *(dimensions[name].settings(value) for name, value in values.items()))
-        env = str(flatten(settings).get("env.name", RunConfig().env.name))
-        return build_config(preset(env), settings, {"seed": seed})
+        return build_config(foundation(settings), settings, {"seed": seed})
 
 
 def read_sweep(tree: Mapping[str, object], folder: Path | None = None, *, smoke: bool = False) -> SweepSpec:
@@ -186,7 +185,7 @@ def _entered(folder: Path, key: str, path: str) -> str:
 
 
 def _left(folder: Path, key: str, path: str) -> str:
-    return path if path == EMBEDDED_MODEL else leave_path(path, folder, folder)
+    return path if is_model_name(path) else leave_path(path, folder, folder)
 
 
 def _check_search(spec: SweepSpec) -> None:
