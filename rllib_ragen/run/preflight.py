@@ -22,10 +22,15 @@ from rllib_ragen.starpo.checks.lora import check_lora
 _TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
 
 
-def preflight(config: RunConfig, *, writes: bool = True) -> EngineChoice:
+def preflight(config: RunConfig, *, writes: bool = True, taught: bool = True) -> EngineChoice:
     """Checks model folder, engine, RAY_ADDRESS and, where the command `writes` to them, trackers and results folder.
 
     What is cheap goes first; transformers and torch are loaded only for the last of it.
+
+    Args:
+        config: checked.
+        writes: see above.
+        taught: whether the embedded model is refused where it was taught nothing.
 
     Returns:
         The engine that will sample.
@@ -34,7 +39,8 @@ def preflight(config: RunConfig, *, writes: bool = True) -> EngineChoice:
         ConfigError: one sentence naming the key.
     """
     try:
-        check_taught(config)
+        if taught:
+            check_taught(config)
         in_game = game_name(config.env.name) is not None
         folder = check_model_folder(config.model.path, config.rollout.max_context_tokens, in_game=in_game)
         check_chat_template(folder)

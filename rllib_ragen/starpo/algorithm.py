@@ -74,8 +74,8 @@ class StarPO(RLlibBase):
         self._whole = True
         self.stop_code = ExitCode.DONE
         """What `stop_reason` means for the run."""
-        self.evaluation_error = ""
-        """First failed episode's error of the last evaluation; empty: none failed."""
+        self.evaluated: list[Trajectory] = []
+        """Trajectories of the last evaluation, failed ones too; of a game those of every seat that the policies had."""
         self._trajectories: list[Trajectory] = []
         self._advantages: dict[int, FloatArray] = {}
         """Advantages of the last update by the trajectory's index."""
@@ -231,11 +231,10 @@ class StarPO(RLlibBase):
 
         def play(specs: Sequence[EpisodeSpec]) -> list[Trajectory]:
             trajectories = self._rollouts.play(specs, greedy=greedy, count=False).trajectories
-            errors = (one.error for one in trajectories if one.stop_reason.failed)
-            self.evaluation_error = self.evaluation_error or next(errors, "")
+            self.evaluated += trajectories
             return trajectories
 
-        self.evaluation_error = ""
+        self.evaluated = []
         return self._matchmaker.evaluate(play, split, num_instances)
 
     @property

@@ -22,7 +22,7 @@ TextEnv.step = lambda self, action: {}["no such level"]
 """
 _EVALUATE = """
 import sys
-from rllib_ragen.evaluate import main
+from rllib_ragen.evaluate.__main__ import main
 sys.exit(main(sys.argv[1:]))
 """
 _TIMES = ("--set", "fault.report_after_s=2", "learner.torch_threads=1")
