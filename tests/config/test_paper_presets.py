@@ -10,9 +10,10 @@ import pytest
 from ragen_envs.presets import PAPER_ENVS, PAPER_PRESETS, preset
 from ragen_envs.registry import env_names
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import foundation, paper_preset, read_yaml
+from rllib_ragen.config.load import flatten, foundation, paper_preset, read_yaml
 from rllib_ragen.config.load import preset as environment
 from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.config.yaml_text import parse_yaml
 from rllib_ragen.run.__main__ import layers, parse
 from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.sweep.spec import read_sweep
@@ -81,7 +82,5 @@ def test_the_page_tells_every_key_of_both_with_its_source() -> None:
     rows = re.findall(r"^\| `([\w.]+)` \| (\S.*?) \| (\S.*?) \| (\S.*?) \|$", page, re.MULTILINE)
     told = {key: values for key, *values in rows}
     for index, paper in enumerate(PAPER_PRESETS):
-        from rllib_ragen.config.load import flatten
-
         said = flatten(read_yaml(TOP / "tune_configs" / "presets" / f"{paper}.yaml"))
-        assert {key: str(value) for key, value in said.items()} == {key: told[key][index] for key in said}
+        assert said == {key: parse_yaml(told[key][index]) for key in said}

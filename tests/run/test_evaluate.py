@@ -156,7 +156,7 @@ def test_several_models_in_several_environments_are_one_table_and_one_record(
             assert len(own) == 6
             played = [from_json(record) for record in own]
             assert sum(trajectory.success for trajectory in played) == pytest.approx(6 * row["success"])
-    assert evaluate.main(words) == 2
+    assert evaluate.main([*words, *small]) == 2
     assert f"--out: {out} holds an evaluation already" in capsys.readouterr().err
 
 
