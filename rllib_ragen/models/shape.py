@@ -59,13 +59,13 @@ class ModelShape:
         return self.layers * block + self.hidden + embeddings
 
     def lora_parameters(self, rank: int) -> int:
-        """Weights of adapters of all linear layers of the blocks."""
+        """Counts weights of adapters of all linear layers of the blocks."""
         query, value = self.heads * self.head_size, self.kv_heads * self.head_size
         ends = 2 * (self.hidden + query) + 2 * (self.hidden + value) + 3 * (self.hidden + self.inner)
         return self.layers * rank * ends
 
     def kept_bytes(self, width: int) -> int:
-        """What a block keeps of one token for the backward pass, in bytes, without its attention's scores.
+        """Counts what a block keeps of one token for the backward pass, in bytes, without its attention's scores.
 
         Inputs of both norms and what they make of it, float32 in any case; of `width` bytes each: both norms' outputs,
         queries, keys, values, the attention's result (twice: it is laid out anew), and in the MLP gate, up, the gate's
@@ -75,12 +75,12 @@ class ModelShape:
         return 4 * 4 * self.hidden + width * (2 * self.hidden + 3 * query + 2 * value + 4 * self.inner)
 
     def kv_bytes(self, width: int) -> int:
-        """Keys and values of one token in all layers, in bytes of `width` a number."""
+        """Counts keys and values of one token in all layers, in bytes, of `width` bytes a number."""
         return 2 * self.layers * self.kv_heads * self.head_size * width
 
     def forward_flops(self, tokens: int, context: int, parameters: int) -> float:
-        """Operations of a forward pass over `tokens`, in sequences of `context`: 2 for each weight and token but the
-        embedding's, and 4 for each head's number and each of the context / 2 tokens that one looks back on.
+        """Counts operations of a forward pass over `tokens`, in sequences of `context`: 2 for each weight and token but
+        the embedding's, and 4 for each head's number and each of the context / 2 tokens that one looks back on.
         """
         weights = parameters - (0 if self.tied else self.vocabulary * self.hidden)
         attention = 2 * self.layers * self.heads * self.head_size * context

@@ -15,6 +15,7 @@ from rllib_ragen.run.preflight import preflight
 from rllib_ragen.run.trackers.registry import check_trackers
 
 _MILLION = 1e6
+"""Unit that counts of weights are told in."""
 
 
 def dry_run(config: RunConfig) -> str:

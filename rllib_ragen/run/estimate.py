@@ -10,7 +10,9 @@ from rllib_ragen.credit.registry import make_estimator
 from rllib_ragen.models.shape import ModelShape
 
 GIB = 1 << 30
+"""Bytes of a GiB."""
 _FLOAT32, _BFLOAT16 = 4, 2
+"""Bytes of a number."""
 _MOMENTS = 2
 """Numbers that Adam keeps of every weight."""
 _CHUNKS = 4
