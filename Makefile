@@ -2,6 +2,7 @@
 # make test     lint, format, types, tests
 # make slow     the tests that take minutes each, and those of `make oracle`
 # make oracle   losses and advantages compared with verl's own code, which is installed into .oracle
+# make trackers the tests of MLflow and Trackio, which are installed into .trackers
 # make browser  the Chromium that the tests of the pages want, from the distribution's packages
 # Everything lives in .venv; it is filled once, and again when what it is made from changes (NEEDS below).
 
@@ -17,12 +18,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ORACLE := .oracle
+TRACKERS := .trackers
 INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 NEEDS := pyproject.toml setup.py requirements/cpu.txt requirements/constraints.txt $(wildcard requirements/stubs/*/pyproject.toml)
 
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test lint format types slow oracle browser install freeze clean
+.PHONY: demo test lint format types slow oracle trackers browser install freeze clean
 
 demo: $(STAMP)
 	$(BIN)/python -m rllib_ragen.run --env sokoban $(ARGS)
@@ -30,7 +32,7 @@ demo: $(STAMP)
 test: lint types
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-slow: $(STAMP) oracle
+slow: $(STAMP) oracle trackers
 	$(BIN)/python -m pytest -m slow $(ARGS)
 
 oracle: $(STAMP) $(ORACLE)/.installed
@@ -40,6 +42,15 @@ oracle: $(STAMP) $(ORACLE)/.installed
 $(ORACLE)/.installed: requirements/oracle.txt | $(STAMP)
 	rm -rf $(ORACLE)
 	$(BIN)/python -m pip install --quiet --no-deps --target $(ORACLE) -r requirements/oracle.txt
+	@touch $@
+
+trackers: $(STAMP) $(TRACKERS)/.installed
+	$(BIN)/python -m pytest -m trackers $(ARGS)
+
+# Beside .venv, too: MLflow wants an older cachetools, Trackio an older Pillow.
+$(TRACKERS)/.installed: requirements/trackers.txt | $(STAMP)
+	rm -rf $(TRACKERS)
+	$(BIN)/python -m pip install --quiet --no-deps --target $(TRACKERS) -r requirements/trackers.txt
 	@touch $@
 
 browser:
@@ -80,4 +91,4 @@ freeze: $(STAMP)
 	mv $(VENV)/constraints.txt requirements/constraints.txt
 
 clean:
-	rm -rf $(VENV) $(ORACLE) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(ORACLE) $(TRACKERS) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -16,6 +16,6 @@ setup(
             "sweep/page.html",
             "py.typed",
         ],
-        "rllib_ragen.tune_configs": ["*.yaml", "algorithms/*.yaml", "sweeps/*.yaml", "games/*.yaml"],
+        "rllib_ragen.tune_configs": ["*.yaml", "*/*.yaml", "*/*/*.yaml"],
     },
 )

@@ -2,7 +2,8 @@
 
 A success rate says little without them: published "20 %" on Sokoban turned out to be the random level. The values of
 all presets are shipped in baselines.json, which `python -m ragen_envs.baselines` makes (names behind it: of these
-environments only); others are computed when asked for and kept in the user's cache folder.
+environments or presets only, `sokoban`, `sokoban/8x8`); others are computed when asked for and kept in the user's cache
+folder.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from importlib import resources
 from ragen_envs.blind import blind_success
 from ragen_envs.cache import read_cached, write_cached
 from ragen_envs.policies import Clock, Score, best_success, random_success
-from ragen_envs.presets import all_presets
+from ragen_envs.presets import all_presets, preset_names, split_preset
 from ragen_envs.registry import check_env_name, env_names, make_task
 from ragen_envs.task import AnyTask
 from ragen_envs.text import TextLimits
@@ -27,7 +28,7 @@ from ragen_envs.tree import Tree
 RULES_VERSION = 2
 """Part of every key: to be raised when rules or generators change, so that old values are not found again."""
 SHIPPED_FILE = "baselines.json"
-_PRESENTATION = frozenset({"observation", "render_mode", "pool_size"})
+_PRESENTATION = frozenset({"observation", "symbols", "render_mode", "pool_size"})
 """Settings that do not change what is computed: how a state is told, and how many of its instances a run uses."""
 _SHIPPED_COUNT = 256
 """Instances of a shipped preset's baselines: as many as a run is tested on, and the same."""
@@ -124,15 +125,16 @@ def _sample(score: Score) -> str:
 
 
 def main(names: list[str]) -> None:
-    """Recomputes the shipped file (about twenty minutes on one core), or what it holds of the environments named.
+    """Recomputes the shipped file (about twenty minutes on one core), or what it holds of what is named.
 
     It is written after every value, so that what is done stays if the rest is cut off.
     """
-    wanted = {check_env_name(name) for name in names} or set(env_names())
+    asked = [split_preset(name) for name in names] or [(env, None) for env in env_names()]
+    wanted = {(env, one) for env, name in asked for one in ([name] if name else preset_names(env))}
     keys = {settings_key(env, task, TextLimits(**limits)): (env, name) for env, name, (task, limits) in all_presets()}
     shipped: Tree = {key: asdict(found) for key, found in shipped_baselines().items() if key in keys}
     for key, (env, name) in keys.items():
-        if env in wanted:
+        if (env, name) in wanted:
             found = compute_baselines(key)
             shipped[key] = asdict(found)
             print(f"{env:12} {name:12} random {found.random:.1%}, blind {found.blind:.1%}, best {found.best:.1%}")

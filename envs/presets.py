@@ -24,12 +24,17 @@ _TASKS: dict[str, dict[str, Tree]] = {
         "ragen-v1": {"observation": "grid"},
         "ragen-v2": {"observation": "both"},
         "long-solutions": {"min_solution_steps": 6},
+        "8x8": {"height": 8, "width": 8},
         "8x8-2-boxes": {"height": 8, "width": 8, "num_boxes": 2},
+        "other-symbols": {"symbols": "letters"},
     },
     "frozen_lake": {
         "ragen-v1": {"p_frozen": 0.8, "success_rate": 1 / 3, "observation": "grid"},
         "ragen-v2": {"p_frozen": 0.9, "success_rate": 0.8, "observation": "both"},
         "no-slips": {"success_rate": 1.0},
+        "more-slips": {"success_rate": 1 / 3},
+        "6x6": {"size": 6},
+        "other-symbols": {"symbols": "letters"},
     },
     "bandit": {
         "ragen-v1": {"low_reward": 0.15},
@@ -38,6 +43,7 @@ _TASKS: dict[str, dict[str, Tree]] = {
     },
     "countdown": {
         "4-numbers": {"num_numbers": 4},
+        "larger-numbers": {"max_number": 50, "max_target": 199},
     },
     "sudoku": {
         "9x9": {"size": 9, "blanks": 30},
@@ -79,6 +85,19 @@ def preset_names(env: str) -> list[str]:
     short = check_env_name(env)
     papers = PAPER_PRESETS if short in PAPER_ENVS else ()
     return ["default", *papers, *(name for name in _TASKS[short] if name not in PAPER_PRESETS)]
+
+
+def split_preset(name: str) -> tuple[str, str | None]:
+    """Returns `sokoban/8x8` → (`sokoban`, `8x8`), `sokoban` and `ragen/Sokoban-v0` → (`sokoban`, None).
+
+    Raises:
+        ValueError: unknown environment or preset.
+    """
+    env, slash, wanted = name.partition("/")
+    if not slash or env not in env_names():
+        return check_env_name(name), None
+    preset(env, wanted)
+    return env, wanted
 
 
 def preset(env: str, name: str = "default") -> Preset:

@@ -13,12 +13,18 @@ from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 
 from ragen_envs.frozen_lake.lake import MOVES, Cell, Lake, generate_lake
 from ragen_envs.frozen_lake.planning import BEST_HOW, best_success, transition_matrices
-from ragen_envs.observation import Observation, check_observation, in_form
+from ragen_envs.observation import Observation, Symbols, check_observation, check_symbols, in_form
 from ragen_envs.spaces import MAX_STATE, AnyText
 from ragen_envs.splits import Split, draw_instance
 from ragen_envs.task import TextTask, chance_seed, check_pool_size, read_options
 from ragen_envs.tree import Tree
 
+_LETTERS = str.maketrans("P_OGX√", "A.HTD@")
+"""Cells of a grid in other symbols, in the order of `_TOLD`."""
+_TOLD = {
+    "plain": "P player, _ ice, O hole, G goal, X player in a hole, √ player on the goal",
+    "letters": "A player, . ice, H hole, T goal, D player in a hole, @ player on the goal",
+}
 _MOVE_BY_NAME = {name.lower(): index for index, name in enumerate(MOVES)}
 _MOVE_NAMES = tuple(MOVES)
 
@@ -31,6 +37,7 @@ class FrozenLakeTask(TextTask[int]):
         p_frozen: chance of a cell to be ice, in (0, 1]; a path to the goal is guaranteed.
         success_rate: chance of the intended move, in (0, 1]; the rest slips to the left or right of it, evenly.
         observation: what `describe` tells: the grid, coordinates, or both.
+        symbols: what cells of the grid are written with; `letters` asks whether a policy reads the rules.
         pool_size: instances per split that seeds are mapped to (seed modulo pool_size); None: no bound.
 
     Raises:
@@ -46,6 +53,7 @@ class FrozenLakeTask(TextTask[int]):
         p_frozen: float = 0.9,
         success_rate: float = 0.8,
         observation: Observation = "both",
+        symbols: Symbols = "plain",
         pool_size: int | None = None,
         render_mode: str | None = "ansi",
     ) -> None:
@@ -55,8 +63,10 @@ class FrozenLakeTask(TextTask[int]):
             if not 0 < value <= 1:
                 raise ValueError(f"{name} must be in (0, 1], got {value}")
         check_observation(observation)
+        check_symbols(symbols)
         check_pool_size(pool_size)
         self.observation = observation
+        self.symbols = symbols
         self.success_rate = success_rate
         self.render_mode = render_mode
         self.action_space = gym.spaces.Discrete(len(MOVES))
@@ -86,7 +96,7 @@ class FrozenLakeTask(TextTask[int]):
 
     def rules(self) -> str:
         """Returns the task in words."""
-        symbols = "P player, _ ice, O hole, G goal, X player in a hole, √ player on the goal"
+        symbols = _TOLD[self.symbols]
         where = "Coordinates are row column, counted from 0 at the top left"
         told = {"grid": symbols, "coordinates": where, "both": f"{symbols}. {where}"}
         slips = (
@@ -102,7 +112,7 @@ class FrozenLakeTask(TextTask[int]):
 
     def describe(self) -> str:
         """Returns the state in the chosen observation form."""
-        return _told(self.observation, self.lake, self.player)
+        return _told(self.observation, self.symbols, self.lake, self.player)
 
     def describe_positions(self) -> str:
         """Returns the coordinate form on one line, whatever the observation."""
@@ -182,8 +192,9 @@ class FrozenLakeTask(TextTask[int]):
 
 # The members of a group, and the actions of a turn, pass through the same positions.
 @lru_cache(maxsize=16_384)
-def _told(form: Observation, lake: Lake, player: Cell) -> str:
-    return in_form(form, lake.grid(player), lake.coordinates(player))
+def _told(form: Observation, symbols: Symbols, lake: Lake, player: Cell) -> str:
+    grid = lake.grid(player) if symbols == "plain" else lake.grid(player).translate(_LETTERS)
+    return in_form(form, grid, lake.coordinates(player))
 
 
 @lru_cache(maxsize=16_384)

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from ragen_envs.observation import Observation, check_observation, in_form
+from ragen_envs.observation import Observation, Symbols, check_observation, check_symbols, in_form
 from ragen_envs.sokoban.generator import generate_room
 from ragen_envs.sokoban.room import MOVES, Room
 from ragen_envs.sokoban.solver import shortest_solution, solved_by
@@ -23,6 +23,12 @@ _BOX_REWARD = 1.0
 """… of each box that comes onto a target (its opposite when it leaves), …"""
 _SOLVED_REWARD = 10.0
 """… and of the last one."""
+_LETTERS = str.maketrans("#_OX√PS", "W.GBDA@")
+"""Cells of a grid in other symbols, in the order of `_TOLD`."""
+_TOLD = {
+    "plain": "# wall, _ floor, O target, X box, √ box on target, P player, S player on target",
+    "letters": "W wall, . floor, G target, B box, D box on target, A player, @ player on target",
+}
 _MOVE_BY_NAME = {name.lower(): index for index, name in enumerate(MOVES)}
 _MOVE_NAMES = tuple(MOVES)
 
@@ -34,6 +40,7 @@ class SokobanEnv(TextTask[int]):
         height, width: cells, walls included (≥ 4).
         num_boxes: boxes, as many targets.
         observation: what `describe` tells: the grid, coordinates, or both (RAGEN-2's default).
+        symbols: what cells of the grid are written with; `letters` asks whether a policy reads the rules.
         min_solution_steps, max_solution_steps: range of the shortest solution's length; None: no bound.
         pool_size: instances per split that seeds are mapped to (seed modulo pool_size); None: no bound.
 
@@ -50,6 +57,7 @@ class SokobanEnv(TextTask[int]):
         width: int = 6,
         num_boxes: int = 1,
         observation: Observation = "both",
+        symbols: Symbols = "plain",
         min_solution_steps: int | None = None,
         max_solution_steps: int | None = None,
         pool_size: int | None = None,
@@ -58,10 +66,12 @@ class SokobanEnv(TextTask[int]):
         if height < 4 or width < 4 or num_boxes < 1:
             raise ValueError(f"need height, width ≥ 4 and num_boxes ≥ 1, got {height}, {width}, {num_boxes}")
         check_observation(observation)
+        check_symbols(symbols)
         check_pool_size(pool_size)
         if max_solution_steps is not None and max_solution_steps < max(1, min_solution_steps or 1):
             raise ValueError(f"empty range of solution steps: {min_solution_steps}…{max_solution_steps}")
         self.observation = observation
+        self.symbols = symbols
         self.render_mode = render_mode
         self.action_space = gym.spaces.Discrete(len(MOVES))
         self.observation_space = AnyText(MAX_STATE)
@@ -83,7 +93,7 @@ class SokobanEnv(TextTask[int]):
 
     def rules(self) -> str:
         """Returns the task in words."""
-        symbols = "# wall, _ floor, O target, X box, √ box on target, P player, S player on target"
+        symbols = _TOLD[self.symbols]
         where = "rows and columns are counted from 0 at the top left"
         told = {"grid": symbols, "coordinates": f"Coordinates are row column; {where}", "both": f"{symbols}; {where}"}
         return (
@@ -94,7 +104,7 @@ class SokobanEnv(TextTask[int]):
 
     def describe(self) -> str:
         """Returns the state in the chosen observation form."""
-        return _told(self.observation, self.room)
+        return _told(self.observation, self.symbols, self.room)
 
     def parse_action(self, text: str) -> int | None:
         """Returns up, Down, Left or Right, in any case."""
@@ -146,8 +156,9 @@ class SokobanEnv(TextTask[int]):
 
 # The members of a group, and the actions of a turn, pass through the same positions.
 @lru_cache(maxsize=16_384)
-def _told(form: Observation, room: Room) -> str:
-    return in_form(form, room.grid(), room.coordinates())
+def _told(form: Observation, symbols: Symbols, room: Room) -> str:
+    grid = room.grid() if symbols == "plain" else room.grid().translate(_LETTERS)
+    return in_form(form, grid, room.coordinates())
 
 
 def _key_of(room: Room) -> str:

@@ -23,6 +23,7 @@ from rllib_ragen.faults.exit_codes import FORESEEN, ExitCode, exit_code_of, sent
 
 FLAGS = {
     "--env": "env.name",
+    "--preset": "preset",
     "--model": "model.path",
     "--engine": "rollout.engine",
     "--estimator": "credit.estimator",

@@ -13,7 +13,7 @@ from rllib_ragen.faults.ending import leave
 COMMANDS = {
     "run": ("rllib_ragen.run.__main__:main", "trains an agent on an environment or a game"),
     "sweep": ("rllib_ragen.sweep.__main__:main", "many runs: a search space, Ray Tune and Optuna"),
-    "evaluate": ("rllib_ragen.evaluate:main", "success of a run or model on unseen instances"),
+    "evaluate": ("rllib_ragen.evaluate.__main__:main", "success of a run or model on unseen instances"),
     "report": ("rllib_ragen.report.__main__:main", "runs as one HTML page"),
     "play": ("rllib_ragen.play.__main__:main", "plays one episode: you, or a model"),
     "tournament": ("rllib_ragen.tournament.__main__:main", "models and scripts play a game against each other, rated"),

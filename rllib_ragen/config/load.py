@@ -1,4 +1,4 @@
-"""Reads a run's config: defaults < environment's preset or YAML file < algorithm's < flags < `--set a.b=c`."""
+"""Reads a run's config: defaults < environment's or paper's settings < YAML file < algorithm's < flags < `--set`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ragen_envs.presets import PAPER_ENVS, PAPER_PRESETS
+from ragen_envs.presets import preset as env_preset
 from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError, nearest
 from rllib_ragen.config.messages import sentence
 from rllib_ragen.config.paths import enter_path, enter_paths, leave_paths
-from rllib_ragen.config.presets import algorithm_file, algorithm_names, env_file, game_defaults
+from rllib_ragen.config.presets import algorithm_file, algorithm_names, env_file, game_defaults, paper_file
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name, task_name
 from rllib_ragen.config.yaml_text import YAMLError, dump_yaml, parse_yaml
@@ -75,6 +77,37 @@ def preset(env_name: str) -> Tree:
         raise ConfigError(f"env.name: {error}") from None
     files = [env_file(name)] if game_name(name) is None else [game_defaults(), env_file(f"games/{name}")]
     return merge({"env": {"name": name}}, *(parse_yaml(f.read_text(encoding="utf-8")) for f in files if f.is_file()))
+
+
+def foundation(*given: Mapping[str, Any]) -> Tree:
+    """Returns what lies beneath the layers `given`: the settings of the paper that they name (`preset`), or those that
+    ship for their environment.
+
+    Raises:
+        ConfigError: unknown environment or preset.
+    """
+    said = merge(*given)
+    env_name, paper = str(flatten(said).get("env.name", RunConfig().env.name)), said.get("preset")
+    return preset(env_name) if paper is None else paper_preset(paper, env_name)
+
+
+def paper_preset(paper: object, env_name: str) -> Tree:
+    """Returns a paper's settings for an environment: tune_configs/presets/<paper>.yaml, and of the environments that
+    the paper has task and caps (`ragen_envs.presets`). Others keep their own, and all a game's seats.
+
+    Raises:
+        ConfigError: unknown environment or preset.
+    """
+    if paper not in PAPER_PRESETS:
+        raise ConfigError(f"preset: unknown {paper!r}; {nearest(str(paper), list(PAPER_PRESETS))}")
+    own = preset(env_name)
+    tree = parse_yaml(paper_file(str(paper)).read_text(encoding="utf-8"))
+    name = own["env"]["name"]
+    kept = {key: own[key] for key in ("env", "multi_agent") if key in own}
+    if name in PAPER_ENVS:
+        task, limits = env_preset(name, str(paper))
+        kept["env"] = {"name": name, "task": task, **limits}
+    return merge({"preset": paper}, tree, kept)
 
 
 def algorithm_preset(name: str) -> Tree:

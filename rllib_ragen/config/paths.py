@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.config.hub_models import HUB_MODELS
 
 EMBEDDED_MODEL = "tiny"
 """`model.path` of the model that ships with the package."""
@@ -19,11 +20,14 @@ TEXT_KEYS = tuple(f"env.{key}" for key in PROMPT_KEYS)
 """The same as keys of a config."""
 ENTERED_KEYS = ("model.path", "offline.input", "offline.output", "results_dir", *TEXT_KEYS, "rewards")
 """Keys of a config that are paths, or hold some."""
-_NAMES = {"model.path": EMBEDDED_MODEL, "offline.input": PLAYED}
-"""What such a key may say that is a name, and no path."""
 _TEXT_FILES = (".txt", ".md")
 _TUNE_STARTED_IN = "TUNE_ORIG_WORKING_DIR"
 """Ray's name for the folder that a trial's driver was started in; the trial's own is Tune's."""
+
+
+def is_model_name(given: str) -> bool:
+    """Says whether `model.path` is a name, and no path: `tiny`, or a model as it is named on the Hub."""
+    return given == EMBEDDED_MODEL or given in HUB_MODELS
 
 
 def enter_path(given: str | Path, folder: str | Path | None = None) -> Path:
@@ -49,8 +53,8 @@ def enter_path(given: str | Path, folder: str | Path | None = None) -> Path:
 
 
 def enter_model(given: str, folder: str | Path | None = None) -> str:
-    """Returns `model.path`: `tiny` stays a name, anything else is a path (`./tiny` a folder of that name)."""
-    return given if given == EMBEDDED_MODEL else str(enter_path(given, folder))
+    """Returns `model.path`: names stay, anything else is a path (`./tiny` a folder of that name)."""
+    return given if is_model_name(given) else str(enter_path(given, folder))
 
 
 def enter_text(given: str, folder: str | Path | None = None) -> str:
@@ -100,7 +104,7 @@ def enter_value(key: str, given: Any, folder: str | Path | None = None) -> Any:
         return given
     if key in TEXT_KEYS:
         return enter_text(str(given), folder)
-    return str(given) if str(given) == _NAMES.get(key) else str(enter_path(given, folder))
+    return str(given) if _is_name(key, str(given)) else str(enter_path(given, folder))
 
 
 def enter_paths(tree: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:
@@ -131,7 +135,7 @@ def leave_value(key: str, given: Any, folder: Path, root: Path) -> Any:
             else one
             for one in given
         ]
-    is_path = isinstance(given, str) and key not in TEXT_KEYS and given != _NAMES.get(key)
+    is_path = isinstance(given, str) and key not in TEXT_KEYS and not _is_name(key, given)
     return leave_path(given, folder, root) if is_path else given
 
 
@@ -150,6 +154,11 @@ def _changed(tree: Mapping[str, Any], change: Callable[[str, Any], Any]) -> dict
             value = {**holder, name: change(key, holder[name])}
             changed = {**changed, section: value} if section else value
     return changed
+
+
+def _is_name(key: str, given: str) -> bool:
+    """Says whether a key that may say a path says a name."""
+    return is_model_name(given) if key == "model.path" else key == "offline.input" and given == PLAYED
 
 
 def _names_file(text: str) -> bool:

@@ -1,4 +1,6 @@
-"""The settings that ship as YAML: tune_configs/<environment>.yaml and tune_configs/algorithms/<algorithm>.yaml."""
+"""The settings that ship as YAML: of environments, algorithms (tune_configs/algorithms/) and papers
+(tune_configs/presets/).
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,11 @@ def algorithm_names() -> list[str]:
 def algorithm_file(name: str) -> Path:
     """Returns the settings of an algorithm of `algorithm_names`."""
     return _ALGORITHMS / f"{name}.yaml"
+
+
+def paper_file(name: str) -> Path:
+    """Returns the training settings of a paper, one of `ragen_envs.presets.PAPER_PRESETS`."""
+    return SETTINGS / "presets" / f"{name}.yaml"
 
 
 def env_file(name: str) -> Path:

@@ -100,7 +100,8 @@ class ModelSection(Section):
     """Which policy."""
 
     path: str = Field(
-        EMBEDDED_MODEL, description="`tiny` (embedded) or a folder with a transformers model and its tokenizer"
+        EMBEDDED_MODEL,
+        description="`tiny` (embedded), a folder with a transformers model and its tokenizer, or a name of the Hub",
     )
     dtype: Literal["float32", "bfloat16"] = Field("float32", description="type of weights and activations")
     template_kwargs: dict[str, Any] = Field(
@@ -368,6 +369,7 @@ class FaultSection(Section):
 
 
 AlarmMode = Literal["off", "warn", "stop"]
+TrackerName = Literal["tensorboard", "wandb", "mlflow", "trackio"]
 
 
 class AlarmsSection(Section):
@@ -403,6 +405,9 @@ class RunConfig(Section):
     diagnostics: DiagnosticsSection = Field(default_factory=DiagnosticsSection)
     alarms: AlarmsSection = Field(default_factory=AlarmsSection)
     fault: FaultSection = Field(default_factory=FaultSection)
+    preset: Literal["ragen-v1", "ragen-v2"] | None = Field(
+        None, description="paper whose settings lie beneath all others (docs/papers.md); null: the environment's own"
+    )
     rewards: list[RewardSection] = Field(
         default_factory=list, description="reward functions beside the environment's own, `env` (docs/rewards.md)"
     )
@@ -418,6 +423,9 @@ class RunConfig(Section):
         20, ge=0, le=MOST, description="iterations between checkpoints; 0: only at the end"
     )
     keep_checkpoints: int = Field(3, ge=0, le=MOST, description="newest checkpoints that are kept; 0: all")
+    trackers: list[TrackerName] = Field(
+        default=["tensorboard"], description="where curves and trajectories go beside the run folder; []: nowhere"
+    )
     results_dir: Path = Field(
         default_factory=lambda: enter_path(RESULTS), description="where run folders go; a path is from where it is said"
     )

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ragen_envs.tree import Tree
+from rllib_ragen.config.hub_models import HUB_MODELS
 from rllib_ragen.config.paths import EMBEDDED_MODEL
 from rllib_ragen.models.folder_files import check_files, read_object
 from rllib_ragen.models.weight_headers import check_weights
@@ -27,7 +28,15 @@ _SCALED = ("linear", "dynamic", "yarn")
 
 
 def model_folder(path: str) -> Path:
-    """Returns the folder that `model.path` names: the embedded model's for `tiny`."""
+    """Returns the folder that `model.path` names: the embedded model's for `tiny`; of a model of the Hub that in the
+    cache of this machine, if it is there (no network is asked).
+    """
+    if path in HUB_MODELS:
+        # Heavy for what most runs have no use for.
+        from huggingface_hub import try_to_load_from_cache
+
+        found = try_to_load_from_cache(path, "config.json")
+        return Path(found).parent if isinstance(found, str) else Path(path)
     return _EMBEDDED if path == EMBEDDED_MODEL else Path(path)
 
 
@@ -40,6 +49,11 @@ def check_model_folder(path: str, max_context_tokens: int, *, in_game: bool = Fa
         ValueError: it does not; one sentence that names the key.
     """
     folder = model_folder(path)
+    if path in HUB_MODELS and str(folder) == path:
+        raise ValueError(
+            f"model.path={path} is not in the Hugging Face cache of this machine; fetch it once (hf download {path}),"
+            f" or give a folder (one of this name is ./{path})"
+        )
     if not folder.is_dir():
         raise ValueError(f"model.path: there is no folder {str(folder)!r}; allowed: {EMBEDDED_MODEL}, or a folder")
     if not (folder / "config.json").is_file() and not (folder / "config.json").is_symlink():

@@ -13,7 +13,7 @@ from pathlib import Path
 from ragen_envs.splits import Split
 from rllib_ragen.config.command_line import make_parser, read_layers, run_command, whole_number
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import flatten, merge, preset
+from rllib_ragen.config.load import foundation, merge
 from rllib_ragen.config.paths import enter_model
 from rllib_ragen.config.schema import MAX_SEED, RunConfig
 from rllib_ragen.config.task_names import game_name
@@ -67,8 +67,7 @@ def plan(options: argparse.Namespace) -> tuple[RunConfig, Path | None]:
     """
     given = merge(*read_layers(options))
     if options.policy is None:
-        name = str(flatten(given).get("env.name", RunConfig().env.name))
-        config = build_config(preset(name), given)
+        config = build_config(foundation(given), given)
         _refuse_games(config)
         return config, None
     model, adapter = enter_model(options.policy), None
@@ -82,8 +81,7 @@ def plan(options: argparse.Namespace) -> tuple[RunConfig, Path | None]:
         adapter = policy.adapter
         config = build_config(saved.model_dump(), style, given, {"model": {"path": str(policy.folder)}})
     else:
-        name = str(flatten(given).get("env.name", RunConfig().env.name))
-        config = build_config(preset(name), given, {"model": {"path": model}})
+        config = build_config(foundation(given), given, {"model": {"path": model}})
     _refuse_games(config)
     if config.rollout.engine == "vllm":
         raise ConfigError("rollout.engine=vllm: a model plays here with the hf engine; allowed: auto, hf")

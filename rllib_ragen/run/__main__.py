@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from rllib_ragen.config.command_line import make_parser, path_option, read_layers, run_command
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import algorithm_preset, flatten, merge, parse_config, preset, read_yaml, save_config
-from rllib_ragen.config.printable import command, word
+from rllib_ragen.config.load import algorithm_preset, flatten, foundation, merge, parse_config, read_yaml, save_config
+from rllib_ragen.config.printable import command
 from rllib_ragen.config.reward_section import comparable
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name, task_word
@@ -28,11 +28,13 @@ from rllib_ragen.faults.watchdog import Watchdog
 from rllib_ragen.models.tiny.run_model import ensure_run_model
 from rllib_ragen.rollout.engines.choose import EngineChoice
 from rllib_ragen.run.console import Display, make_display
+from rllib_ragen.run.dry_run import dry_run
 from rllib_ragen.run.evaluation import find_baselines, results_table, scale_line
 from rllib_ragen.run.folder import CONFIG_FILE, RunFolder, SavedState
 from rllib_ragen.run.model_fit import misfits
 from rllib_ragen.run.preflight import preflight
 from rllib_ragen.run.start_ray import start_ray
+from rllib_ragen.run.trackers.registry import ways_to_see
 from rllib_ragen.starpo.checkpoint.manifest import config_differences, read_manifest
 from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.starpo.users_names import known_here_alone
@@ -40,7 +42,7 @@ from rllib_ragen.starpo.users_names import known_here_alone
 if TYPE_CHECKING:
     from rllib_ragen.run.loop import Training
 
-_MAY_CHANGE_ON_RESUME = ("iterations", "time_limit_s", "token_limit")
+_MAY_CHANGE_ON_RESUME = ("iterations", "time_limit_s", "token_limit", "trackers")
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class Job:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the command; its exit code (docs/faults.md)."""
     options = parse(arguments)
+    if options.dry_run:
+        return run_command(lambda: print(dry_run(build_config(*layers(options)))), keys=options.keys)
     return run_command(lambda: run(plan(options)), keys=options.keys)
 
 
@@ -81,7 +85,13 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--resume", type=path_option, metavar="DIR", help="run folder to go on from, at its newest checkpoint"
     )
-    return parser.parse_args(arguments)
+    parser.add_argument(
+        "--dry-run", action="store_true", help="check everything, say what the run would need, and stop"
+    )
+    options = parser.parse_args(arguments)
+    if options.dry_run and options.resume is not None:
+        parser.error("--dry-run is of a new run; --resume goes on with one")
+    return options
 
 
 def plan(options: argparse.Namespace) -> Job:
@@ -90,21 +100,30 @@ def plan(options: argparse.Namespace) -> Job:
     Raises:
         ConfigError: whatever is wrong, in one sentence.
     """
-    flags, assignments = read_layers(options)
-    given = merge(flags, assignments)
     if options.resume is not None:
         for flag in ("config", "algorithm", "self_play"):
             if getattr(options, flag):
                 name = flag.replace("_", "-")
                 raise ConfigError(f"--resume takes its config from the run folder; --{name} cannot be given with it")
-        return plan_resume(RunFolder.open(options.resume), given)
-    if options.config is not None:
-        base = read_yaml(options.config)
-    else:
-        base = preset(str(flatten(given).get("env.name", RunConfig().env.name)))
+        return plan_resume(RunFolder.open(options.resume), merge(*read_layers(options)))
+    return new_job(*layers(options))
+
+
+def layers(options: argparse.Namespace) -> list[Mapping[str, Any]]:
+    """Returns what makes the config of a new run, of which later ones win.
+
+    Raises:
+        ConfigError: a file, name or `--set` that cannot be read.
+    """
+    flags, assignments = read_layers(options)
+    given = merge(flags, assignments)
+    file = {} if options.config is None else read_yaml(options.config)
+    # A file of one's own stands in the place of the environment's, but over the paper's.
+    alone = options.config is not None and merge(file, given).get("preset") is None
+    base = file if alone else merge(foundation(file, given), file)
     algorithm = {} if options.algorithm is None else algorithm_preset(options.algorithm)
     seats = {"multi_agent": {"mode": "self_play"}} if options.self_play else {}
-    return new_job(base, algorithm, seats, flags, assignments)
+    return [base, algorithm, seats, flags, assignments]
 
 
 def new_job(*layers: Mapping[str, Any]) -> Job:
@@ -254,7 +273,8 @@ def tell_results(job: Job, training: Training, reason: str, display: Display, ta
     display.say(f"checkpoint     {job.folder.newest_checkpoint().path}")
     if best := job.folder.best_checkpoint():
         display.say(f"best           {best.path}  (on validation; evaluate, below, tells how good it is on others)")
-    display.say(f"curves         tensorboard --logdir {word(path / 'tensorboard')}")
+    for way in ways_to_see(job.config, path):
+        display.say(f"curves         {way}")
     display.say(f"report         {command('report', path)}")
     if known_here_alone(job.config):
         return

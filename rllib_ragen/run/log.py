@@ -1,4 +1,4 @@
-"""What a run writes as it goes: progress.jsonl, progress.csv, TensorBoard, sampled trajectories, alarms."""
+"""What a run writes as it goes: progress.jsonl, progress.csv, sampled trajectories, alarms, and what trackers get."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ragen_envs.tree import Tree
 from rllib_ragen.diagnostics.metrics import heading_of
+from rllib_ragen.run.trackers.tracker import Tracker
 from rllib_ragen.run.trajectory_sample import sample_records
 from rllib_ragen.types import FloatArray, Trajectory
 
@@ -24,8 +25,6 @@ class RunLog:
 
     def __init__(self, folder: Path, start: int = 0) -> None:
         """Opens the logs of a run that goes on after iteration `start`; what was logged later will be done again."""
-        from rllib_ragen.run.tensorboard import TensorBoardLog
-
         self._progress = folder / "progress.jsonl"
         self._csv = folder / "progress.csv"
         self._trajectories = folder / "trajectories.jsonl"
@@ -33,14 +32,19 @@ class RunLog:
         self._columns: list[str] = []
         for path in (self._progress, self._trajectories, self._alarms):
             _rewrite(path, lambda row: row["iteration"] <= start)
-        self._write_csv([row for row in self.rows() if "split" not in row])
-        self._tensorboard = TensorBoardLog(folder / "tensorboard", purge_step=start + 1 if self.rows() else None)
+        self._write_csv(self.training_rows())
+        self.trackers: list[Tracker] = []
+        """Listeners to everything that is logged from now on."""
 
     def rows(self) -> list[Row]:
         """Returns all rows so far."""
         if not self._progress.exists():
             return []
         return [json.loads(line) for line in self._progress.open(encoding="utf-8")]
+
+    def training_rows(self) -> list[Row]:
+        """Returns the rows of iterations so far."""
+        return [row for row in self.rows() if "split" not in row]
 
     def train(
         self,
@@ -60,11 +64,10 @@ class RunLog:
         _append(self._trajectories, [{"iteration": iteration, **record} for record in records])
         policies = {trajectory.module_id for trajectory in sampled}
         tags = {f"{heading_of(name, policies)}/{name}": value for name, value in metrics.items()}
-        self._tensorboard.curves(iteration, tags)
+        self._track(iteration, tags)
         if records:
-            self._tensorboard.sample(iteration, records[0])
-        if metrics.get("first_turn_regime") is not None:
-            self._tensorboard.figures(iteration, [row for row in self.rows() if "split" not in row])
+            for tracker in self.trackers:
+                tracker.log_trajectories(iteration, records)
         return row
 
     def alarm(self, alarm: Row) -> None:
@@ -78,17 +81,23 @@ class RunLog:
         row = {"iteration": iteration, "split": split, "greedy": greedy, **result, "instances": dict(instances)}
         _append(self._progress, [row])
         way = "greedy" if greedy else "sampled"
-        self._tensorboard.curves(iteration, {f"{split}_{way}/{name}": value for name, value in result.items()})
+        self._track(iteration, {f"{split}_{way}/{name}": value for name, value in result.items()})
         return row
 
     def close(self) -> None:
-        """Flushes and closes."""
-        self._tensorboard.close()
+        """Closes what the trackers have open."""
+        for tracker in self.trackers:
+            tracker.close()
+
+    def _track(self, iteration: int, values: Mapping[str, object]) -> None:
+        numbers = {name: float(value) for name, value in values.items() if isinstance(value, (int, float))}
+        for tracker in self.trackers:
+            tracker.log(iteration, numbers)
 
     def _append_csv(self, row: Row) -> None:
         """Widens the table where a metric was not there before; it is then written anew."""
         if not set(row) <= set(self._columns):
-            self._write_csv([earlier for earlier in self.rows() if "split" not in earlier])
+            self._write_csv(self.training_rows())
             return
         with self._csv.open("a", newline="", encoding="utf-8") as file:
             csv.DictWriter(file, self._columns).writerow(row)

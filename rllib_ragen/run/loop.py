@@ -19,6 +19,7 @@ from rllib_ragen.run.evaluation import Evaluation, Scale, best_on_validation, va
 from rllib_ragen.run.example_reply import example_reply
 from rllib_ragen.run.folder import RunFolder, SavedState
 from rllib_ragen.run.log import Row, RunLog
+from rllib_ragen.run.trackers.registry import open_trackers
 from rllib_ragen.starpo.watched_alarms import watched_alarms
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ class Surroundings:
     """Floor and ceiling, for the display."""
     on_evaluation: OnEvaluation | None = None
     on_save: OnSave | None = None
+    group: str | None = None
+    """Name of the sweep that the run belongs to, for trackers."""
 
 
 def run_training(around: Surroundings, start: SavedState | None = None) -> tuple[Training, str]:
@@ -67,6 +70,9 @@ def run_training(around: Surroundings, start: SavedState | None = None) -> tuple
     # A run that was killed before its first checkpoint has logs of what will be done again.
     log = RunLog(folder.path, first)
     try:
+        log.trackers = open_trackers(
+            config, folder.path, start=first, group=around.group, history=log.training_rows, say=display.say
+        )
         folder.forget_bests_after(first)
         folder.forget_stop_reason()
         if start:

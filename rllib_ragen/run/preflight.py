@@ -15,16 +15,22 @@ from rllib_ragen.models.folder_files import read_object
 from rllib_ragen.models.tiny.run_model import check_taught
 from rllib_ragen.rollout.engines.choose import EngineChoice, choose_engine
 from rllib_ragen.run.start_ray import check_ray_address, set_thread_waits
+from rllib_ragen.run.trackers.registry import check_trackers
 from rllib_ragen.run.users_modules import SET_IN_RAY_JOBS
 from rllib_ragen.starpo.checks.lora import check_lora
 
 _TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
 
 
-def preflight(config: RunConfig, *, writes: bool = True) -> EngineChoice:
-    """Checks model folder, engine, RAY_ADDRESS and, where the command `writes` to it, the results folder.
+def preflight(config: RunConfig, *, writes: bool = True, taught: bool = True) -> EngineChoice:
+    """Checks model folder, engine, RAY_ADDRESS and, where the command `writes` to them, trackers and results folder.
 
     What is cheap goes first; transformers and torch are loaded only for the last of it.
+
+    Args:
+        config: checked.
+        writes: see above.
+        taught: whether the embedded model is refused where it was taught nothing.
 
     Returns:
         The engine that will sample.
@@ -33,12 +39,14 @@ def preflight(config: RunConfig, *, writes: bool = True) -> EngineChoice:
         ConfigError: one sentence naming the key.
     """
     try:
-        check_taught(config)
+        if taught:
+            check_taught(config)
         in_game = game_name(config.env.name) is not None
         folder = check_model_folder(config.model.path, config.rollout.max_context_tokens, in_game=in_game)
         check_chat_template(folder)
         check_lora(config.learner, folder)
         if writes:
+            check_trackers(config.trackers)
             check_writable(config.results_dir)
         engine = choose_engine(
             config.rollout.engine,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from rllib_ragen.config.load import algorithm_preset, merge, nest, preset
+from rllib_ragen.config.load import algorithm_preset, foundation, merge, nest
 from rllib_ragen.faults.exit_codes import ExitCode
 from rllib_ragen.run.__main__ import new_job, run
 from rllib_ragen.run.result import RunResult, load_run
@@ -28,7 +28,8 @@ def train(env: str, /, *, algorithm: str | None = None, **keys: Any) -> RunResul
         RuntimeError: the run stopped before its end, by itself; its folder says why.
     """
     given = merge(*(nest(key, value) for key, value in keys.items()))
-    job = new_job(preset(env), {} if algorithm is None else algorithm_preset(algorithm), given)
+    base = foundation(given, {"env": {"name": env}})
+    job = new_job(base, {} if algorithm is None else algorithm_preset(algorithm), given)
     was_there = _ray_is_there()
     try:
         code = run(job)

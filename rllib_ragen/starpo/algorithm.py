@@ -80,8 +80,8 @@ class StarPO(RLlibBase):
         self._whole = True
         self.stop_code = ExitCode.DONE
         """What `stop_reason` means for the run."""
-        self.evaluation_error = ""
-        """First failed episode's error of the last evaluation; empty: none failed."""
+        self.evaluated: list[Trajectory] = []
+        """Trajectories of the last evaluation, failed ones too; of a game those of every seat that the policies had."""
         self.evaluation_metrics: list[Any] = []
         """Runners' metrics of the last evaluation, reduced."""
         self._trajectories: list[Trajectory] = []
@@ -230,12 +230,11 @@ class StarPO(RLlibBase):
 
         def play(specs: Sequence[EpisodeSpec]) -> list[Trajectory]:
             played = self._rollouts.evaluate(specs, greedy)
-            errors = (one.error for one in played.trajectories if one.stop_reason.failed)
-            self.evaluation_error = self.evaluation_error or next(errors, "")
+            self.evaluated += played.trajectories
             self.evaluation_metrics += played.metrics
             return played.trajectories
 
-        self.evaluation_error, self.evaluation_metrics = "", []
+        self.evaluated, self.evaluation_metrics = [], []
         return self._matchmaker.evaluate(play, split, num_instances)
 
     @property

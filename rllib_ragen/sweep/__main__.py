@@ -14,6 +14,7 @@ from rllib_ragen.config.paths import enter_path
 from rllib_ragen.config.printable import word
 from rllib_ragen.faults.ending import leave
 from rllib_ragen.run.preflight import check_writable, preflight
+from rllib_ragen.run.trackers.registry import check_trackers
 from rllib_ragen.sweep.spec import CHECKED_COMBINATIONS, SweepSpec, read_sweep, save_sweep, told
 from rllib_ragen.sweep.trial import SPEC_FILE, load_spec
 
@@ -87,11 +88,12 @@ def check_models(spec: SweepSpec) -> None:
     seen: set[str] = set()
     for values in spec.combinations()[:CHECKED_COMBINATIONS]:
         config = spec.config(values, spec.seeds[0])
-        asked = config.model_dump_json(include={"env", "model", "rollout", "learner"})
+        asked = config.model_dump_json(include={"env", "model", "rollout", "learner", "trackers"})
         if asked in seen:
             continue
         seen.add(asked)
         try:
+            check_trackers(config.trackers)
             preflight(config, writes=False)
         except ConfigError as error:
             raise ConfigError(

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 
 from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import flatten, merge, preset
+from rllib_ragen.config.load import foundation, merge
 from rllib_ragen.config.messages import sentence
 from rllib_ragen.config.paths import ENTERED_KEYS, enter_path, enter_paths, enter_value, leave_paths, leave_value
 from rllib_ragen.config.schema import MAX_SEED, RunConfig, Seed
@@ -108,8 +108,7 @@ class SweepSpec(Section):
         """
         dimensions = self.dimensions()
         settings = merge(self.base, *(dimensions[name].settings(value) for name, value in values.items()))
-        env = str(flatten(settings).get("env.name", RunConfig().env.name))
-        return build_config(preset(env), settings, {"seed": seed})
+        return build_config(foundation(settings), settings, {"seed": seed})
 
 
 def read_sweep(tree: Mapping[str, object], folder: Path | None = None, *, smoke: bool = False) -> SweepSpec:

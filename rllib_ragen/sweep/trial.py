@@ -98,7 +98,8 @@ def train(
             hang_timeout_s=fault.hang_timeout_s,
             stacks=path / "hang.txt",
         ):
-            around = Surroundings(config, folder, display, interrupt, baselines, on_evaluation, on_save)
+            group = load_spec(path.parents[1]).name
+            around = Surroundings(config, folder, display, interrupt, baselines, on_evaluation, on_save, group)
             training, reason = run_training(around, start)
     early = "" if training.iteration >= config.iterations else f"{reason} (iteration {training.iteration})"
     last = [one for one in training.evaluations if (one.split, one.iteration) == ("val", training.iteration)]

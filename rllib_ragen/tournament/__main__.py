@@ -22,7 +22,7 @@ from ragen_envs.games.registry import game_names, make_game
 from ragen_envs.tree import Tree
 from rllib_ragen.config.command_line import make_parser, path_option, positive, read_layers, run_command
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import flatten, merge, parse_config, preset
+from rllib_ragen.config.load import flatten, foundation, merge, parse_config
 from rllib_ragen.config.paths import EMBEDDED_MODEL
 from rllib_ragen.config.schema import ModelSection, RunConfig
 from rllib_ragen.config.task_names import game_name, task_name
@@ -148,7 +148,7 @@ def make_plan(options: argparse.Namespace) -> Plan:
         # Whether prompts are brief follows from the model's name, which is another one from now on.
         config = build_config(saved.model_dump(), {"env": {"prompt_style": saved.prompt_style}}, given, path)
     else:
-        config = build_config(preset(game), given, path)
+        config = build_config(foundation(given, {"env": {"name": game}}), given, path)
     if models and config.rollout.engine == "vllm":
         raise ConfigError("rollout.engine=vllm: models play here with the hf engine; allowed: auto, hf")
     try:

@@ -87,9 +87,11 @@ from rllib_ragen.starpo.algorithm import StarPO
 rllib_base._CLEANUP_S = 1
 StarPO._end_actors = lambda self: time.sleep(10**6)
 threading.Thread(target=time.sleep, args=(10**6,)).start()
-from rllib_ragen.evaluate import main
+from rllib_ragen.evaluate.__main__ import main
 from rllib_ragen.faults.ending import leave
-leave(lambda: main("tiny --env bandit --engine hf --num-instances 8 --set learner.torch_threads=1".split()), grace_s=1)
+import tempfile
+words = "tiny --env bandit --engine hf --num-instances 8 --set learner.torch_threads=1 --out".split()
+leave(lambda: main([*words, tempfile.mkdtemp()]), grace_s=1)
 """
 
 

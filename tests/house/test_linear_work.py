@@ -27,7 +27,7 @@ from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.report.viewer import _pieces, _turn, to_script_json
 from rllib_ragen.rollout.trajectory_json import from_json, to_json
-from rllib_ragen.run.tensorboard import as_text
+from rllib_ragen.run.trackers.tensorboard import as_text
 from rllib_ragen.types import Trajectory, Turn
 
 MEGABYTE = 1_000_000

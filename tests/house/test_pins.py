@@ -12,7 +12,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 TOP = Path(__file__).parents[2]
-PINNED_ELSEWHERE = {"vllm": "requirements/cpu.txt pins its CPU build; the extra is for GPUs"}
+PINNED_ELSEWHERE = {
+    "vllm": "requirements/cpu.txt pins its CPU build; the extra is for GPUs",
+    "mlflow-skinny": "requirements/trackers.txt pins it: it wants an older cachetools than the rest is tested with",
+    "trackio": "requirements/trackers.txt pins it: it wants an older Pillow than the rest is tested with",
+}
 PINS = {
     str(canonicalize_name(name)): version
     for line in (TOP / "requirements" / "constraints.txt").read_text(encoding="utf-8").splitlines()

@@ -14,10 +14,11 @@ from types import ModuleType
 
 import pytest
 
-from rllib_ragen import evaluate, gradients
+from rllib_ragen import gradients
 from rllib_ragen.config.command_line import read_layers
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import algorithm_preset, flatten, preset
+from rllib_ragen.config.load import algorithm_preset, foundation
+from rllib_ragen.evaluate import __main__ as evaluate
 from rllib_ragen.play import __main__ as play
 from rllib_ragen.run import __main__ as run
 from rllib_ragen.starpo.checks.build_config import build_config
@@ -125,10 +126,11 @@ def test_commands_in_the_pages_are_understood(page: str, line: str) -> None:
         return
     options = MODULES[words[0].removeprefix("rllib_ragen.")].parse(words[1:])
     flags, assignments = read_layers(options)
-    name = flatten(flags).get("env.name", "sokoban")
     algorithm = getattr(options, "algorithm", None)
     try:
-        build_config(preset(name), algorithm_preset(algorithm) if algorithm else {}, flags, assignments)
+        build_config(
+            foundation(flags, assignments), algorithm_preset(algorithm) if algorithm else {}, flags, assignments
+        )
     except ConfigError as error:
         # The reader puts a folder of their own in this place; that it must be there is the right answer here.
         if "there is no folder" not in str(error) or "/path/to/folder" not in str(error):

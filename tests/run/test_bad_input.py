@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.evaluate import main as evaluate
+from rllib_ragen.evaluate.__main__ import main as evaluate
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.run.__main__ import main as run
 from rllib_ragen.run.preflight import check_writable

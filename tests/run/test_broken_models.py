@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from transformers import PreTrainedTokenizerFast
 
 from rllib_ragen.config.command_line import run_command
-from rllib_ragen.evaluate import main as evaluate
+from rllib_ragen.evaluate.__main__ import main as evaluate
 from rllib_ragen.models.folder import model_folder, position_limit
 from rllib_ragen.play.__main__ import main as play
 from rllib_ragen.run.__main__ import parse, plan

@@ -12,9 +12,9 @@ from transformers import AutoModelForCausalLM
 
 from ragen_envs.games.registry import game_names, make_text_game
 from ragen_envs.reply import parse_reply
-from rllib_ragen import evaluate
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import preset, read_yaml
+from rllib_ragen.evaluate import __main__ as evaluate
 from rllib_ragen.faults.exit_codes import ExitCode
 from rllib_ragen.models.tiny.game_model import ensure_game_model, game_model_folder, make, num_games_of
 from rllib_ragen.play import __main__ as play

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.evaluate import main as evaluate
+from rllib_ragen.evaluate.__main__ import main as evaluate
 from rllib_ragen.run.start_ray import check_ray_address
 
 

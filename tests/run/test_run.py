@@ -27,6 +27,7 @@ from rllib_ragen.rollout.trajectory_json import from_json, to_json
 from rllib_ragen.run.__main__ import main as run
 from rllib_ragen.run.__main__ import parse, plan
 from rllib_ragen.types import Trajectory
+from tests.run.wandb_record import history, ids, sittings
 
 TOP = Path(__file__).parents[2]
 ITERATIONS = 4
@@ -34,7 +35,7 @@ SMALL = [
     *("--env", "sokoban", "--engine", "hf", "--iterations", str(ITERATIONS), "--num-groups", "3", "--group-size", "3"),
     *("--set", "eval.interval=2", "eval.num_instances=4", "eval.num_test_instances=5"),
     # Two threads that share their cores with anything else wait for each other most of the time.
-    *("checkpoint_interval=3", "learner.torch_threads=1"),
+    *("checkpoint_interval=3", "learner.torch_threads=1", "trackers=[tensorboard, wandb]"),
 ]
 SECRET = "sesame-open-4711"
 NEVER_THE_SAME = re.compile(r"time_|.*_per_s$|.*_idle_share$|.*_gib$")
@@ -45,7 +46,7 @@ def command(*arguments: str, module: str = "run", act: Callable[[str, int], None
     process = subprocess.Popen(
         [sys.executable, "-m", f"rllib_ragen.{module}", *arguments],
         cwd=TOP, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-        env={**os.environ, "HF_TOKEN": SECRET, "WANDB_API_KEY": SECRET},
+        env={**os.environ, "HF_TOKEN": SECRET, "WANDB_API_KEY": SECRET, "WANDB_MODE": "offline"},
     )  # fmt: skip
     assert process.stdout is not None
     lines = []
@@ -116,8 +117,9 @@ def test_the_end_says_why_what_was_reached_and_where_it_lies(whole: tuple[Path, 
             rf"^{label} +[\d.]+ ± [\d.]+ % +[\d.]+ ± [\d.]+ % +[+-][\d.]+ ± [\d.]+ % +\d+ instances", end, re.MULTILINE
         )
     assert re.search(r"random [\d.]+ %, best blind plan [\d.]+ %, best possible [\d.]+ %", end)
-    for path in re.findall(rf"{re.escape(str(folder))}[/.\w]*", end):
-        assert Path(path.rstrip(",")).exists()
+    for told in re.findall(rf"{re.escape(str(folder))}[-/.*\w]*", end):
+        path = Path(told.rstrip(","))
+        assert list(path.parent.glob(path.name)), told
 
 
 def test_validation_runs_every_k_iterations_and_at_both_ends(whole: tuple[Path, str]) -> None:
@@ -234,6 +236,21 @@ def test_R1_interrupted_and_resumed_is_the_same_run_bit_for_bit(
     mine, theirs = (load_file(folder / "model" / "model.safetensors") for folder in (halved[0], whole[0]))
     assert mine.keys() == theirs.keys()
     assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+
+
+def test_R1_interrupted_and_resumed_is_one_record_of_its_tracker(
+    whole: tuple[Path, str], halved: tuple[Path, str, str]
+) -> None:
+    def curve(records: list[list[Any]]) -> list[tuple[int, float]]:
+        logged = [row for sitting in records for row in history(sitting)]
+        return [(row["iteration"], row["rollout/success"]) for row in logged if "rollout/success" in row]
+
+    one, two = sittings(whole[0]), sittings(halved[0])
+    assert (len(one), len(two)) == (1, 2)
+    assert ids(two[0]) == ids(two[1]) != ids(one[0])
+    assert curve(two) == curve(one)
+    assert [iteration for iteration, _ in curve(one)] == list(range(1, ITERATIONS + 1))
+    assert f"wandb sync {whole[0] / 'wandb'}/offline-run-*" in whole[1]
 
 
 def test_R1_a_resumed_run_may_change_its_end_and_nothing_else(

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rllib_ragen.run.tensorboard import TensorBoardLog, as_text, regime_figure, time_figure
+from rllib_ragen.run.trackers.tensorboard import TensorBoardTracker, as_text, regime_figure, time_figure
+from rllib_ragen.run.trackers.tracker import TrackedRun
 
 HOSTILE = (
     "<script>alert(1)</script>\n# heading\n\u2028[link](http://example.invalid)\n```\n![](http://example.invalid/x)"
@@ -28,13 +29,13 @@ def rows(count: int = 5) -> list[dict[str, Any]]:
 def test_a_run_is_a_picture_text_and_curves(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    board = TensorBoardLog(tmp_path, None)
-    board.curves(3, {"rollout/success": 0.5, "rollout/nothing": None})
+    board = TensorBoardTracker(TrackedRun(tmp_path, {}, 0, None, rows, None))
+    board.log(3, {"rollout/success": 0.5})
     board.figures(3, rows())
     turn = {"prompt": "#P#", "reply": HOSTILE, "reward": 1.0}
-    board.sample(3, {"group_id": "7", "return": 1.0, "stop_reason": "goal", "turns": [turn]})
+    board.log_trajectories(3, [{"group_id": "7", "return": 1.0, "stop_reason": "goal", "turns": [turn]}])
     board.close()
-    seen = EventAccumulator(str(tmp_path))
+    seen = EventAccumulator(str(tmp_path / "tensorboard"))
     seen.Reload()
     assert seen.Tags()["scalars"] == ["rollout/success"]
     assert sorted(seen.Tags()["images"]) == ["regime/any_turn", "regime/first_turn", "time/of_an_iteration"]

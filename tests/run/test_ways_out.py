@@ -13,8 +13,8 @@ import pytest
 
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.schema import RunConfig
-from rllib_ragen.evaluate import parse as parse_evaluate
-from rllib_ragen.evaluate import plan as plan_evaluate
+from rllib_ragen.evaluate.__main__ import parse as parse_evaluate
+from rllib_ragen.evaluate.plan import plan as plan_evaluate
 from rllib_ragen.report.__main__ import write_report
 from rllib_ragen.run.__main__ import Job, how_to_go_on, longer, parse, plan, tell_results
 from rllib_ragen.run.console import Display
@@ -143,8 +143,8 @@ def test_all_that_is_printed_at_the_end_is_there_and_can_be_run(tmp_path: Path) 
     commands = {match[1]: shlex.split(match[2] or "") for match in COMMAND.finditer(said)}
     assert set(commands) == {"rllib_ragen.report", "rllib_ragen.evaluate", "rllib_ragen.run"}
     assert write_report([Path(commands["rllib_ragen.report"][0])], None, 10).is_file()
-    _, saved = plan_evaluate(parse_evaluate(commands["rllib_ragen.evaluate"]))
-    assert saved is not None and saved.path.parent.name == "best"
+    (job,) = plan_evaluate(parse_evaluate(commands["rllib_ragen.evaluate"]))
+    assert job.saved is not None and job.saved.path.parent.name == "best"
     assert plan(parse(commands["rllib_ragen.run"])).start is not None
     (logdir,) = re.findall(r"tensorboard --logdir (\S+)", said)
     assert list(Path(logdir).glob("events*"))

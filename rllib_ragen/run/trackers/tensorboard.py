@@ -9,40 +9,58 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rllib_ragen.config.printable import safe
+from ragen_envs.tree import Tree
+from rllib_ragen.config.printable import word
 from rllib_ragen.diagnostics.information import Regime
 from rllib_ragen.diagnostics.information_probe import SAMPLES
+from rllib_ragen.run.trackers.table import as_code
+from rllib_ragen.run.trackers.tracker import TrackedRun
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Row = Mapping[str, Any]
+_FOLDER = "tensorboard"
 _PARTS = ("rollout", "wait", "update", "diagnostics", "sync")
-_MAX_SHOWN = 20_000
-"""Characters of one reply or prompt: TensorBoard turns the text into HTML again whenever a page asks for it."""
 _X, _Y, _REGIME = "conditional_entropy_token", "information_share", "regime"
 
 
-class TensorBoardLog:
+def check() -> None:
+    """Checks nothing: TensorBoard asks nothing of the environment."""
+
+
+def how_to_see(folder: Path) -> str:
+    """Says how one sees what is there of the run in `folder`."""
+    return f"tensorboard --logdir {word(folder / _FOLDER)}"
+
+
+class TensorBoardTracker:
     """Writes event files. Figures are drawn where matplotlib is installed, when information has been measured."""
 
-    def __init__(self, folder: Path, purge_step: int | None) -> None:
+    key = None
+
+    def __init__(self, run: TrackedRun) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = SummaryWriter(str(folder), purge_step=purge_step)
+        folder = run.folder / _FOLDER
+        # What was logged after the checkpoint will be done again.
+        self._writer = SummaryWriter(str(folder), purge_step=run.start + 1 if folder.is_dir() else None)
+        self._history = run.history
         self._draws = find_spec("matplotlib") is not None
 
-    def curves(self, iteration: int, values: Mapping[str, object]) -> None:
-        """Writes those of `values`, by tag, that are numbers."""
+    def log(self, iteration: int, values: Mapping[str, float]) -> None:
+        """Writes curves by tag, and figures where a regime is among them."""
         for tag, value in values.items():
-            if isinstance(value, (int, float)):
-                self._writer.add_scalar(tag, value, iteration)
+            self._writer.add_scalar(tag, value, iteration)
+        if any(tag.endswith(f"_{_REGIME}") for tag in values):
+            self.figures(iteration, self._history())
         self._writer.flush()
 
-    def sample(self, iteration: int, record: Row) -> None:
-        """Writes one trajectory, as `sample_records` has it."""
-        self._writer.add_text("trajectory", as_text(record), iteration)
+    def log_trajectories(self, iteration: int, records: Sequence[Tree]) -> None:
+        """Writes the first trajectory as text."""
+        if records:
+            self._writer.add_text("trajectory", as_text(records[0]), iteration)
 
     def figures(self, iteration: int, rows: Sequence[Row]) -> None:
         """Draws regimes and times of the training rows so far."""
@@ -63,7 +81,7 @@ def as_text(record: Row) -> str:
     """
     parts = [f"group {record['group_id']}, return {record['return']:g}, {record['stop_reason']}"]
     for number, turn in enumerate(record["turns"], start=1):
-        parts += [f"turn {number}, reward {turn['reward']:g}", _code(turn["prompt"]), "reply", _code(turn["reply"])]
+        parts += [f"turn {number}, reward {turn['reward']:g}", as_code(turn["prompt"]), "reply", as_code(turn["reply"])]
     return "\n\n".join(parts)
 
 
@@ -103,10 +121,3 @@ def _figure() -> tuple[Figure, Axes]:
     figure = Figure(figsize=(5, 3.5), layout="constrained")
     FigureCanvasAgg(figure)
     return figure, figure.subplots()
-
-
-def _code(text: str) -> str:
-    lines = [f"    {safe(line)}" for line in text[:_MAX_SHOWN].splitlines() or [""]]
-    if len(text) > _MAX_SHOWN:
-        lines += ["", f"… {len(text) - _MAX_SHOWN:,} more characters in trajectories.jsonl"]
-    return "\n".join(lines)
