@@ -196,8 +196,16 @@ class StarPOConfig(FluentSetters):
         for key in _OLD_STACK_KEYS & given.keys():
             # RLlib would merge these with what is there, or hand training() one that it does not have.
             setattr(self, key, given.pop(key))
+        if "env" in given:
+            self.environment(given.pop("env"))
         super().update_from_dict(given)
         return self
+
+    def build_algo(self, env: object = None, **kwargs: object) -> Any:
+        """Returns the algorithm; `env` as in `environment`, and the rest as in AlgorithmConfig.build_algo."""
+        if env is not None:
+            self.environment(env)
+        return super().build_algo(**kwargs)
 
     # --- what users registered, on its way to other processes -----------------------------------------------------
 

@@ -98,6 +98,18 @@ def test_copies_and_tune_dictionaries_keep_every_setting() -> None:
         assert twin.to_run_config() == config.to_run_config()
 
 
+def test_an_environment_has_its_short_name_wherever_rllib_takes_one(model: Path) -> None:
+    """In a Tune dictionary, and in `build_algo`, which is stopped here by a learning rate that cannot be."""
+    config = StarPOConfig().update_from_dict({"env": "bandit", "env_config": {"limits": {"max_turns": 1}}})
+    assert (config.to_run_config().env.name, config.to_run_config().env.max_turns) == ("bandit", 1)
+    with pytest.raises(ValueError, match="sokobn"):
+        StarPOConfig().update_from_dict({"env": "sokobn"})
+    config = StarPOConfig().training(lr=-1.0)
+    with pytest.raises(ValueError, match=r"learner\.lr"):
+        config.build_algo(env="frozen_lake")
+    assert config.env == "ragen/FrozenLake-v0"
+
+
 def test_unknown_arguments_and_keys_are_refused() -> None:
     with pytest.raises(TypeError, match="clip_hihg"):
         StarPOConfig().training(clip_hihg=0.3)

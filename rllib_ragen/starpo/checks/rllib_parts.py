@@ -176,10 +176,7 @@ def _specs(spec: object, policies: Mapping[str, object]) -> list[RLModuleSpec]:
         unknown = sorted(set(spec.rl_module_specs or {}) - set(policies))
         if unknown:
             raise ConfigError(f"{_SPEC}: there is no policy {unknown[0]!r}; allowed: {', '.join(sorted(policies))}")
-        _check_unset(
-            "MultiRLModuleSpec", spec, ("observation_space", "action_space", "model_config", "load_state_path")
-        )
-        _check_unset("MultiRLModuleSpec", spec, ("modules_to_load", "inference_only"))
+        _check_unset("MultiRLModuleSpec", spec, _UNSET_OF_ALL)
         return [one for own in (spec.rl_module_specs or {}).values() for one in _specs(own, policies)]
     if not isinstance(spec, RLModuleSpec):
         raise ConfigError(f"{_SPEC}: must be an RLModuleSpec or a MultiRLModuleSpec, not {spec!r}")
