@@ -137,3 +137,11 @@ def fails_on_group_1(trajectory: Trajectory) -> float:
     if trajectory.group_id == "1":
         raise KeyError("no such group")
     return 0.0
+
+
+def seat(trajectory: Trajectory) -> bool:
+    return trajectory.agent_id == "player_1"
+
+
+def large(turn: Turn) -> float:
+    return 1e38

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.types import DEFAULT_MODULE, Trajectory
 from tests.credit.build import trajectory
 from tests.credit.judge_server import Said, completion, stub_server, vllm_server
+from tests.patience import PATIENCE_S
 
 KEY = "sk-do-not-tell-123"
 
@@ -185,6 +187,25 @@ def test_the_budget_ends_the_run_before_a_batch_that_it_does_not_pay() -> None:
         assert again.stop_reason.startswith("the judge has made 7 of its 9") is False
         again(batch("i", "j"))
     assert again.stop_reason.startswith("the judge has made 9 of its 9 calls")
+
+
+def test_no_more_is_asked_at_a_time_than_is_allowed() -> None:
+    """Each answer waits for another question to be there: two are, and never a third."""
+    pair, lock, open_now, most = threading.Barrier(2), threading.Lock(), 0, 0
+
+    def answer(number: int, body: dict[str, Any]) -> Said:
+        nonlocal open_now, most
+        with lock:
+            open_now += 1
+            most = max(most, open_now)
+        pair.wait(PATIENCE_S)
+        with lock:
+            open_now -= 1
+        return said("1")
+
+    with stub_server(answer) as stub:
+        assert given(judge(stub.url, concurrency=2)(batch(*"abcdef"))) == [1.0] * 6
+    assert most == 2
 
 
 @pytest.mark.parametrize(

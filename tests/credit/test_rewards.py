@@ -119,6 +119,12 @@ def test_a_function_cannot_change_what_is_trained_on() -> None:
     assert paid(rewards("spoils")(batch())) == [[0.5, -0.1], [1.0]]
 
 
+def test_a_sum_beyond_the_learners_numbers_is_no_reward() -> None:
+    with pytest.raises(NothingPlayed, match=r"large gave 1e\+44"):
+        rewards({"name": "large", "weight": 1e6})(batch())
+    assert rewards({"name": "large", "weight": 0})(batch())[1].rewards == {"large": 1e38}
+
+
 def test_state_goes_on() -> None:
     first = rewards({"name": "Counts", "start": 0})
     first(batch())
@@ -188,6 +194,8 @@ def test_what_hangs_again_and_again_is_given_up_at_once() -> None:
         ([{"name": "env", "timeout_s": 0}], r"rewards\.0\.timeout_s: must be a number > 0"),
         ([{"name": "env", "label": "a b"}], r"rewards\.0\.label: must be a text of letters"),
         ([{"weight": 1}], r"rewards\.0\.name: must be a text"),
+        ([{"name": "env", "label": "task"}], "rewards: env: label and timeout_s mean nothing"),
+        ([{"name": "env", "timeout_s": 3}], "rewards: env: label and timeout_s mean nothing"),
         ([{"name": "env", "size": 1}], r"rewards: env: unknown setting 'size'"),
         ([3], r"rewards\.0: must be a section with some of the keys name, weight"),
         (3, r"rewards\.0: must be a section"),

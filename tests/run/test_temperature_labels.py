@@ -50,6 +50,19 @@ def test_runs_at_different_temperatures_share_no_number(tmp_path: Path) -> None:
     assert names_of(paths)[False] == "sampled, T of the run"
 
 
+def test_evaluations_that_sample_otherwise_say_so_and_training_says_its_own(tmp_path: Path) -> None:
+    path = run_at(tmp_path, "one", 1.0)
+    config = yaml.safe_load((path / "config.yaml").read_text())
+    config["eval"]["temperature"] = 0.5
+    (path / "config.yaml").write_text(yaml.safe_dump(config))
+    run = read_run(path)
+    assert {found.way for found in run.evaluations} == {"T = 0.5", "greedy"}
+    assert names_of([path])[False] == "T = 0.5"
+    shown, training = success_figure(group_runs([run])), training_success_figure(group_runs([run]))
+    assert shown is not None and set(SAID.findall(shown.svg + shown.note)) == {"T = 0.5"}
+    assert training is not None and set(SAID.findall(training.svg + training.note)) == {"T = 1"}
+
+
 def test_a_folder_that_does_not_tell_is_not_said_to_be_at_one(tmp_path: Path) -> None:
     (tmp_path / "bare").mkdir()
     assert names_of([tmp_path / "bare"])[False] == "sampled"

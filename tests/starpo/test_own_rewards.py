@@ -14,6 +14,7 @@ from rllib_ragen.starpo.algorithm import StarPO
 from rllib_ragen.types import StopReason, Trajectory
 from tests.credit.judge_server import completion, stub_server
 from tests.starpo.build import digits_config, largest_difference, metrics_of, weights
+from tests.starpo.test_games import game_config
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 OWN = "tests.credit.own_rewards"
@@ -120,6 +121,26 @@ def test_a_judge_without_budget_for_another_batch_ends_the_run(model: Path) -> N
             f"the judge has made {calls} of its 30 calls (budget_calls), and a batch has taken up to {calls}"
         )
         algo.stop()
+
+
+@pytest.mark.parametrize("mode", ["self_play", "league", "per_role"])
+def test_in_a_game_every_seat_that_learns_is_rewarded_by_itself(model: Path, mode: str) -> None:
+    """Earlier copies of the policy play, too, and are nobody's to reward."""
+    config = game_config(model, "rock_paper_scissors", play_mode=mode)
+    algo: StarPO = config.training(rewards=[f"{OWN}:seat"]).build_algo()
+    result = algo.train()["starpo"]
+    played = algo.last_trajectories()
+    learning = [one for one in played if one.module_id in algo.trained_ids]
+    assert {one.agent_id for one in learning} == {"player_0", "player_1"}
+    for one in played:
+        known = {"seat": float(one.agent_id == "player_1")} if one in learning else {}
+        assert one.rewards == known
+        assert one.episode_return == pytest.approx(one.env_return + known.get("seat", 0.0))
+    assert (len(learning) < len(played)) == (mode == "league")
+    for seat in ("player_0", "player_1"):
+        own = [one.env_return for one in learning if one.agent_id == seat]
+        assert result[f"return_{seat}"] == pytest.approx(np.mean(own))
+    algo.stop()
 
 
 def test_evaluations_sample_at_their_own_temperature(model: Path) -> None:

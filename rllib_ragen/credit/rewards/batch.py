@@ -61,11 +61,14 @@ class Rewards:
         for function in self._functions:
             asked = [index for index in chosen if index not in failed]
             for index, found in zip(asked, _answers(function, [trajectories[i] for i in asked]), strict=True):
-                if isinstance(found, Failed):
-                    failed[index] = f"the reward {function.name} {found.why}"
+                try:
+                    given = _numbers(found)
+                    pairs = zip(sums[index], given, strict=True)
+                    sums[index] = [number(had + function.weight * gained) for had, gained in pairs]
+                except ValueError as error:
+                    failed[index] = f"the reward {function.name} {error}"
                     continue
-                told[index][function.label] = sum(found)
-                sums[index] = [had + function.weight * gained for had, gained in zip(sums[index], found, strict=True)]
+                told[index][function.label] = sum(given)
         if chosen and len(failed) == len(chosen):
             raise NothingPlayed(f"{failed[chosen[0]]}; no trajectory of the batch has all its rewards")
         for index in chosen:
@@ -148,6 +151,13 @@ def _of_turns(answers: Sequence[Any]) -> list[float] | Failed:
         return [number(one) for one in answers]
     except ValueError as error:
         return Failed(str(error))
+
+
+def _numbers(answer: list[float] | Failed) -> list[float]:
+    """Returns the answer. Raises ValueError, with why, if there is none."""
+    if isinstance(answer, Failed):
+        raise ValueError(answer.why)
+    return answer
 
 
 def _checked(answer: Any, num_turns: int) -> list[float] | Failed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragen_envs.open_names import OpenNames
-from rllib_ragen.config.reward_section import ENV_REWARD, JUDGE
+from rllib_ragen.config.reward_section import ENV_REWARD, JUDGE, RewardSection
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.credit.rewards.function import Reward, RewardFunction, bind, check_reward
 
@@ -42,6 +42,8 @@ def make_rewards(run: RunConfig) -> tuple[float, list[RewardFunction]]:
         try:
             if section.name == ENV_REWARD:
                 bind(REWARDS.resolve(ENV_REWARD), section, run)
+                if section != RewardSection(name=ENV_REWARD, weight=section.weight):
+                    raise ValueError("env: label and timeout_s mean nothing for the environment's own; allowed: weight")
                 env_weight = section.weight
             else:
                 made.append(bind(REWARDS.resolve(section.name), section, run))
