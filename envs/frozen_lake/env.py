@@ -49,6 +49,7 @@ class FrozenLakeTask(TextTask[int]):
 
     def __init__(
         self,
+        *,
         size: int = 4,
         p_frozen: float = 0.9,
         success_rate: float = 0.8,

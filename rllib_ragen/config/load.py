@@ -103,7 +103,7 @@ def paper_preset(paper: object, env_name: str) -> Tree:
     own = preset(env_name)
     tree = parse_yaml(paper_file(str(paper)).read_text(encoding="utf-8"))
     name = own["env"]["name"]
-    kept = {key: own[key] for key in ("env", "multi_agent") if key in own}
+    kept: Tree = {key: own[key] for key in ("env", "multi_agent") if key in own}
     if name in PAPER_ENVS:
         task, limits = env_preset(name, str(paper))
         kept["env"] = {"name": name, "task": task, **limits}

@@ -74,7 +74,7 @@ def test_every_preset_is_an_environment_to_evaluate_in_with_floor_and_ceiling_sh
 def test_other_symbols_are_told_and_nothing_else_changes(env: str) -> None:
     settings = {"observation": "grid"}
     plain, other = make_task(env, **settings), make_task(env, **settings, **preset(env, "other-symbols").task)
-    cells = {}
+    cells: dict[str, str] = {}
     for seed in range(20):
         told = [task.reset(seed=seed)[0] for task in (plain, other)]
         assert plain.instance_key == other.instance_key

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -111,8 +112,6 @@ def test_trackio_is_local_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def find_json() -> Any:
-    from importlib.util import find_spec
-
     return find_spec("json")
 
 
@@ -137,7 +136,7 @@ def test_the_folder_that_a_tracker_leaves_is_not_taken_for_its_package(
 ) -> None:
     (tmp_path / "namespace_like").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))
-    found = registry.find_spec("namespace_like")
+    found = find_spec("namespace_like")
     assert found is not None
     monkeypatch.setattr(registry, "find_spec", lambda name: found)
     with pytest.raises(ConfigError, match="wandb needs a package"):

@@ -19,6 +19,7 @@ from rllib_ragen.report.__main__ import write_report
 from rllib_ragen.run.__main__ import Job, how_to_go_on, longer, parse, plan, tell_results
 from rllib_ragen.run.console import Display
 from rllib_ragen.run.folder import RunFolder
+from rllib_ragen.run.trackers.registry import open_trackers
 from rllib_ragen.starpo.checkpoint.manifest import write_manifest
 from rllib_ragen.starpo.checks.build_config import build_config
 from tests.report.build import make_run
@@ -131,6 +132,9 @@ def test_all_that_is_printed_at_the_end_is_there_and_can_be_run(tmp_path: Path) 
     config = folder.config()
     folder.save_checkpoint(6, lambda target: save(target, config), keep=0)
     folder.save_best(6, lambda target: save(target, config))
+    for tracker in open_trackers(config, path, start=6, group=None, history=list, say=print):
+        tracker.log(6, {"rollout/success": 0.5})
+        tracker.close()
     lines = Lines()
     job = replace(plan_of(folder), config=config)
     training = cast("Any", SimpleNamespace(iteration=6))
@@ -143,8 +147,8 @@ def test_all_that_is_printed_at_the_end_is_there_and_can_be_run(tmp_path: Path) 
     commands = {match[1]: shlex.split(match[2] or "") for match in COMMAND.finditer(said)}
     assert set(commands) == {"rllib_ragen.report", "rllib_ragen.evaluate", "rllib_ragen.run"}
     assert write_report([Path(commands["rllib_ragen.report"][0])], None, 10).is_file()
-    (job,) = plan_evaluate(parse_evaluate(commands["rllib_ragen.evaluate"]))
-    assert job.saved is not None and job.saved.path.parent.name == "best"
+    (evaluated,) = plan_evaluate(parse_evaluate(commands["rllib_ragen.evaluate"]))
+    assert evaluated.saved is not None and evaluated.saved.path.parent.name == "best"
     assert plan(parse(commands["rllib_ragen.run"])).start is not None
     (logdir,) = re.findall(r"tensorboard --logdir (\S+)", said)
     assert list(Path(logdir).glob("events*"))

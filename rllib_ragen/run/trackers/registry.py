@@ -6,23 +6,23 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from pkgutil import resolve_name
+from types import ModuleType
 from typing import Any
 
 from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.schema import RunConfig, TrackerName
 from rllib_ragen.faults.exit_codes import ExitCode, sentence_of
+from rllib_ragen.run.trackers import mlflow, tensorboard, trackio, wandb
 from rllib_ragen.run.trackers.tracker import TrackedRun, Tracker
 
-_ROOM = "rllib_ragen.run.trackers"
-_CLASSES: dict[TrackerName, str] = {
-    "tensorboard": "TensorBoardTracker",
-    "wandb": "WandbTracker",
-    "mlflow": "MlflowTracker",
-    "trackio": "TrackioTracker",
+_TRACKERS: dict[TrackerName, tuple[ModuleType, str]] = {
+    "tensorboard": (tensorboard, "TensorBoardTracker"),
+    "wandb": (wandb, "WandbTracker"),
+    "mlflow": (mlflow, "MlflowTracker"),
+    "trackio": (trackio, "TrackioTracker"),
 }
-"""Tracker → its class, in the module of its name here; the package that it needs and our extra have the same name."""
+"""Tracker → (its module, its class there); the package that it needs and our extra have the tracker's name."""
 RECORDS_FILE = "trackers.json"
 """Names of a run's records in their services, in the run's folder: a run that goes on adds to the same ones."""
 
@@ -40,12 +40,12 @@ def check_trackers(names: Sequence[TrackerName]) -> None:
         # A folder ./wandb or ./mlflow, which these leave behind, would be a namespace package: without a file.
         if package is None or package.origin is None:
             raise ConfigError(f"trackers: {name} needs a package (pip install 'rllib_ragen[{name}]')")
-        _of(name, "check")()
+        _TRACKERS[name][0].check()
 
 
 def ways_to_see(config: RunConfig, folder: Path) -> list[str]:
     """Says of each tracker how one looks at what it has of the run in `folder`: a command, mostly."""
-    return [str(_of(name, "how_to_see")(folder)) for name in config.trackers]
+    return [str(_TRACKERS[name][0].how_to_see(folder)) for name in config.trackers]
 
 
 def open_trackers(
@@ -78,7 +78,8 @@ def open_trackers(
     for name in config.trackers:
         run = TrackedRun(folder, settings, start, group, history, keys.get(name))
         try:
-            tracker = _of(name, _CLASSES[name])(run)
+            module, cls = _TRACKERS[name]
+            tracker = getattr(module, cls)(run)
         except Exception as error:
             for other in opened:
                 other.close()
@@ -119,7 +120,3 @@ class _Forgiven:
             self._say(
                 f"warning  tracker {self._name} failed {where} and is left out: {sentence_of(error, ExitCode.ERROR)}"
             )
-
-
-def _of(name: TrackerName, attribute: str) -> Any:
-    return resolve_name(f"{_ROOM}.{name}:{attribute}")

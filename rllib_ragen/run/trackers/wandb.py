@@ -6,6 +6,7 @@ import os
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal, get_args
 
 from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
@@ -13,10 +14,11 @@ from rllib_ragen.config.printable import word
 from rllib_ragen.run.trackers.table import COLUMNS, turn_rows
 from rllib_ragen.run.trackers.tracker import PROJECT, TrackedRun
 
-_MODES = ("online", "offline", "disabled", "shared")
+Mode = Literal["online", "offline", "disabled", "shared"]
+_MODES = {str(mode): mode for mode in get_args(Mode)}
 
 
-def mode() -> str:
+def mode() -> Mode:
     """Returns WANDB_MODE; without it `online` where WANDB_API_KEY is set, else `offline`.
 
     Raises:
@@ -30,7 +32,7 @@ def mode() -> str:
         raise ConfigError(
             f"trackers: WANDB_MODE={said} needs WANDB_API_KEY in the environment; allowed without it: offline"
         )
-    return said
+    return _MODES[said]
 
 
 def check() -> None:
