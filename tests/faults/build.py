@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -45,8 +46,15 @@ class Ended:
     output: str
     seconds: float
     """From the moment that it was hurt."""
-    left: list[str]
-    """Titles of processes that it left behind."""
+    family: tuple[psutil.Process, ...]
+    """Everything that it started."""
+
+    @cached_property
+    def left(self) -> list[str]:
+        """Titles of processes that it left behind: waits for them to end, and tells which do not."""
+        # Agents of a Ray whose driver was killed need the better part of a minute to notice, on a busy machine more.
+        _, alive = psutil.wait_procs([one for one in self.family if is_ours(one)], timeout=PATIENCE_S)
+        return [title(one) for one in alive if is_ours(one)]
 
 
 class AtIteration:
@@ -103,11 +111,8 @@ def run(
                 act(line, process)
         child.join()
     ended = time.monotonic()
-    # Agents of a Ray whose driver was killed need the better part of a minute to notice, on a busy machine more.
-    _, alive = psutil.wait_procs([one for one in family.values() if is_ours(one)], timeout=PATIENCE_S)
-    left = [title(one) for one in alive if is_ours(one)]
     assert child.exitcode is not None
-    return Ended(child.exitcode, "".join(lines), ended - act.at if act else 0.0, left)
+    return Ended(child.exitcode, "".join(lines), ended - act.at if act else 0.0, tuple(family.values()))
 
 
 def _main(arguments: tuple[str, ...], writer: Connection, address: str, patch: Callable[[], None] | None) -> None:
