@@ -76,7 +76,7 @@ def mutations(source: str, filename: str) -> Iterator[Mutation]:
     names: frozenset[str] = frozenset()
     for where, holder, field, index, node in list(_slots(tree, "module")):
         if holder is tree:
-            names = _affected(tree, node)
+            names = affected(tree, node)
         for replacement in _replacements(node, holder, field):
             change = f"{_text(node)} → {getattr(replacement, 'said', '') or _text(replacement)}"
             seen[where, change] += 1
@@ -90,8 +90,8 @@ def mutations(source: str, filename: str) -> Iterator[Mutation]:
             yield Mutation(where, getattr(node, "lineno", 0), name, code, names)
 
 
-def _affected(tree: ast.Module, statement: ast.AST) -> frozenset[str]:
-    """Names that a statement of the module binds, and of a constant also those that are made from it further down."""
+def affected(tree: ast.Module, statement: ast.AST) -> frozenset[str]:
+    """Returns the names that a statement of the module binds; of a constant also those made from it further down."""
     names = _bound(statement)
     if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
         return frozenset(names)

@@ -10,8 +10,9 @@ from types import ModuleType
 import pytest
 
 from benchmarks.mutations.graft import graft
+from benchmarks.mutations.named import NAMED, WHERE, named_mutations
 from benchmarks.mutations.operators import mutations
-from benchmarks.mutations.page import LEAST, PAGE, read_records, seen_share, write_page
+from benchmarks.mutations.page import PAGE, Record, enough_is_seen, read_records, write_page
 from benchmarks.mutations.plan import TOP, planned
 
 
@@ -126,5 +127,50 @@ def test_the_page_shows_exactly_the_records_and_enough_is_seen(tmp_path: Path) -
     copy.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
     write_page(copy, records)
     assert copy.read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
-    assert seen_share(records) >= LEAST
-    assert all(record.changes > len(record.survivors) for record in records if record.changes)
+    assert enough_is_seen(records)
+
+
+def record(changes: int, survivors: int, equivalent: int = 0) -> Record:
+    return Record(
+        "m.py", "", 1, changes, 0, [["f", "a → b"]] * survivors, [["f", "b → c", "why"]] * equivalent, [], 1.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "enough"),
+    [
+        ([record(100, 5)], True),
+        ([record(100, 6)], False),
+        ([record(1000, 0), record(10, 1)], True),
+        ([record(1000, 0), record(10, 2)], False),  # too few of one module's
+        ([record(10, 1, equivalent=1), record(1000, 0)], False),  # 8 of 9
+    ],
+)
+def test_enough_is_seen_of_all_changes_and_of_each_modules(found: list[Record], enough: bool) -> None:
+    assert enough_is_seen(found) is enough
+
+
+def test_every_module_of_the_plan_has_a_record() -> None:
+    assert [*read_records()] == [*planned()]
+
+
+def test_a_wrong_program_by_name_is_a_change_of_the_code_as_it_is() -> None:
+    for module in NAMED:
+        path = TOP / "rllib_ragen" / module
+        found = list(named_mutations(module, path.read_text(encoding="utf-8"), str(path)))
+        assert [one.key for one in found] == [(WHERE, name) for name in NAMED[module]]
+        assert all(one.names for one in found) and read_records()[module].named == [*NAMED[module]]
+    with pytest.raises(ValueError, match="is there 0 times"):
+        list(named_mutations("learner/losses/value.py", "x = 1", "value.py"))
+
+
+def test_a_wrong_program_by_name_takes_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = (TOP / "rllib_ragen" / "rollout" / "specs.py").read_text(encoding="utf-8")
+    twin = ModuleType("twin")
+    twin.__file__ = "twin.py"
+    monkeypatch.setitem(sys.modules, "twin", twin)
+    exec(source, vars(twin))
+    assert len({spec.sampling_seed for spec in twin.training_specs(0, 0, 2, 4)}) == 8
+    mutation = next(named_mutations("rollout/specs.py", source, "twin.py"))
+    graft(twin, mutation.code, mutation.names)
+    assert len({spec.sampling_seed for spec in twin.training_specs(0, 0, 2, 4)}) == 2
