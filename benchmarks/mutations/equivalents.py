@@ -36,19 +36,22 @@ EQUIVALENT: dict[str, dict[tuple[str, str], str]] = {
         ("discounted", "np.zeros_like(terms) → np.ones_like(terms)"): _OVERWRITTEN,
         ("whitened", "together.sum() → together"): "of one number, the sum is the number",
     },
-    "credit/turn_level.py": {
-        ("TurnEstimator.assign", "np.zeros_like(own) → np.ones_like(own)"): _OVERWRITTEN,
-        ("TurnEstimator.assign", "np.zeros_like(own) → own"): _OVERWRITTEN,
-    },
     "credit/weighting.py": {
         ("loss_weights", "0.0 → 1.0"): "without a kept group there is no weight to scale",
         ("loss_weights", "0.0 → -1.0"): "without a kept group there is no weight to scale",
+    },
+    "learner/microbatches.py": {
+        ("empty_microbatch", "0.0 → 1.0"): "no token has the scale",
+        ("empty_microbatch", "0.0 → -1.0"): "no token has the scale",
+    },
+    "learner/training_data.py": {
+        ("balance", "0 → 1"): "only the differences of loads count",
+        ("balance", "0 → -1"): "only the differences of loads count",
     },
     "learner/losses/policy.py": {
         ("policy_loss", "advantages < 0 → advantages <= 0"): "an advantage of 0 has a loss and a cap of 0",
     },
     "learner/losses/sequence.py": {
-        ("sequence_log_ratio", "1 → 2"): "nobody reads the sum of a trajectory that is not there",
         ("sequence_log_ratio", "0 → 1"): "nobody reads the sum of a trajectory that is not there",
         ("sequence_log_ratio", "0 → -1 #2"): "the first dimension of one is also the last",
     },

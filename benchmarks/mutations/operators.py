@@ -124,6 +124,8 @@ def _slots(holder: ast.AST, where: str) -> Iterator[tuple[str, ast.AST, str, int
                 continue
             if isinstance(node, ast.keyword) and node.arg in _KEPT_KEYWORDS:
                 continue
+            if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+                continue
             yield where, holder, field, index, node
             if isinstance(node, ast.Raise):
                 continue

@@ -28,7 +28,6 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "credit/turn_grpo.py": _TURNS,
     "credit/turn_level.py": _TURNS,
     "credit/weighting.py": ("credit/test_normalise.py",),
-    "learner/losses/registry.py": _DOORS,
     "learner/microbatches.py": ("learner/test_microbatches.py",),
     "learner/objective.py": ("learner/test_objective.py",),
     "learner/schedule.py": ("learner/test_schedule.py",),

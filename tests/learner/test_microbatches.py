@@ -39,7 +39,7 @@ SHORT, LONG = row([0, 1, 1], 10, weight=0.5), row([0, 1, 0, 0, 1], 20, weight=2.
         ([3, 5, 4], 15, [[1, 2, 0]]),  # exactly the budget
         ([3, 5, 4], 14, [[1, 2], [0]]),
         ([2, 2, 2, 2], 6, [[0, 1, 2], [3]]),
-        ([20, 3, 3], 6, [[0], [1, 2]]),  # longer than the budget: alone
+        ([20, 3, 3, 3], 6, [[0], [1, 2], [3]]),  # longer than the budget: alone
     ],
 )
 def test_longest_first_as_long_as_rows_times_the_longest_fit(
