@@ -4,6 +4,8 @@ from __future__ import annotations
 
 _OVERWRITTEN = "every entry is written before it is read"
 _ANY_SIGN = "only the sign orders"
+_FORGETS = "what is forgotten is rendered again, to the same tokens"
+_ONE_MESSAGE = "there is one message, the first and the last"
 
 EQUIVALENT: dict[str, dict[tuple[str, str], str]] = {
     "credit/bi_level_gae.py": {
@@ -54,6 +56,18 @@ EQUIVALENT: dict[str, dict[tuple[str, str], str]] = {
     "learner/losses/sequence.py": {
         ("sequence_log_ratio", "0 → 1"): "nobody reads the sum of a trajectory that is not there",
         ("sequence_log_ratio", "0 → -1 #2"): "the first dimension of one is also the last",
+    },
+    "models/chat_format.py": {
+        ("module", "4096 → 4097"): _FORGETS,
+        ("module", "4096 → 4095"): _FORGETS,
+        (
+            "ChatFormat.reply_text",
+            "self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)"
+            " → the same without skip_special_tokens",
+        ): "that is what transformers does by itself",
+        ("ChatFormat._encode_first", "0 → -1"): _ONE_MESSAGE,
+        ("ChatFormat._encode_first", "0 → -1 #2"): _ONE_MESSAGE,
+        ("ChatFormat._system_is_kept", "return False → return None"): "it is only asked whether it is true",
     },
 }
 """By module; by function and change, as `mutations` names them."""
