@@ -38,8 +38,8 @@ def test_a_reward_is_finite(reward: float) -> None:
 
 
 def test_an_environment_tells_its_own_ends_and_none_of_ours() -> None:
-    for reason in ("goal", "failed", "max_turns", "max_actions"):
-        assert end_of(reason) is StopReason(reason)
+    for own in ("goal", "failed", "max_turns", "max_actions"):
+        assert end_of(own) is StopReason(own)
     for reason in ("context_full", "env_error", "engine_error", "tired", None, 3):
         with pytest.raises(BadAnswer, match="allowed: goal, failed, max_turns, max_actions"):
             end_of(reason)

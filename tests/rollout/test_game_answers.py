@@ -38,7 +38,7 @@ def test_an_opening_is_read_as_it_is_given() -> None:
     tale = Tale({"ann": "for ann"}, ann={"state": "s", "valid": False}, bob={})
     facts = {"ann": Facts(state="s", valid=False), "bob": Facts()}
     assert read_game_opening(SPEC, tale) == GameOpening("rules", ("ann", "bob"), {"ann": "for ann"}, facts, "")
-    tale.instance_key = "deal 9"  # type: ignore[attr-defined]
+    tale.instance_key = "deal 9"
     assert read_game_opening(SPEC, tale).instance_key == "deal 9"
 
 
@@ -67,7 +67,7 @@ def test_what_an_info_says() -> None:
 
 
 def test_an_answer_is_read_as_it_is_given() -> None:
-    said = (
+    said: Step = (
         {"ann": "a", "bob": "b", "cat": None},
         {"ann": 1, "cat": -0.5},
         {"cat": True},

@@ -67,7 +67,7 @@ ALL = ("ann", "bob", "cat")
 
 def test_every_agent_has_a_trajectory_of_its_own(chat: ChatFormat) -> None:
     tale = Tale({"ann": "for ann", "bob": "for bob"}, *THREE, agents=ALL, ann={"state": "a0"})
-    tale.instance_key = "deal 9"  # type: ignore[attr-defined]
+    tale.instance_key = "deal 9"
     ann, bob, cat = played(chat, tale)
     assert tale.replies == [{"ann": "crimson", "bob": "azure"}, {"cat": "crimson"}]
     assert [(one.agent_id, one.module_id, one.group_id) for one in (ann, bob, cat)] == [
