@@ -69,5 +69,12 @@ EQUIVALENT: dict[str, dict[tuple[str, str], str]] = {
         ("ChatFormat._encode_first", "0 → -1 #2"): _ONE_MESSAGE,
         ("ChatFormat._system_is_kept", "return False → return None"): "it is only asked whether it is true",
     },
+    "rollout/context.py": {
+        ("Context.__init__", "self._message = '' → (nothing)"): "the first prompt sets it before anybody reads it",
+    },
+    "rollout/conversation.py": {
+        ("Conversation.say", "0.0 → 1.0"): "the turn gets its reward when it is added",
+        ("Conversation.say", "0.0 → -1.0"): "the turn gets its reward when it is added",
+    },
 }
 """By module; by function and change, as `mutations` names them."""

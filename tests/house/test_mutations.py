@@ -58,6 +58,10 @@ TABLE = {"double": lambda x: 2 * x}
 def limited(x, most=LIMIT): return min(x, most)
 @lru_cache
 def cached(x): return limited(x + 1)
+class Base:
+    def __init__(self): self.based = True
+class Derived(Base):
+    def __init__(self): super().__init__(); self.own = True
 class Counter:
     step = 1
     @property
@@ -76,6 +80,7 @@ class Counter:
         ("module", "2 * x → x", "Counter.of(2)", 4, 2),
         ("Counter", "1 → 2", "Counter.of(1)", 2, 4),
         ("Counter.limit", "return LIMIT → return None", "counter.limit", 3, None),
+        ("Derived.__init__", "super().__init__() → (nothing)", "hasattr(Derived(), 'based')", True, False),
     ],
 )
 def test_a_change_takes_effect_on_what_others_have_imported(
@@ -84,7 +89,7 @@ def test_a_change_takes_effect_on_what_others_have_imported(
     module = ModuleType("example")
     module.__file__ = "example.py"
     exec(SOURCE, vars(module))
-    imported = {name: vars(module)[name] for name in ("limited", "cached", "Counter")}
+    imported = {name: vars(module)[name] for name in ("limited", "cached", "Counter", "Derived")}
     found: dict[str, object] = {**imported, "counter": module.Counter()}
     exec(f"value = {expression}", found)
     assert found["value"] == before

@@ -41,6 +41,15 @@ def test_a_turn_has_its_prompts_message_and_state() -> None:
     assert {(t.reward, t.policy_version) for t in person.trajectory.turns} == {(0.0, 0)}
 
 
+def test_its_reply_is_what_it_said_last() -> None:
+    person = Conversation(trajectory())
+    for said in ("Up", "Down", "Left"):
+        person.say(said)
+        assert person.reply == said
+    with pytest.raises(NotImplementedError):
+        person.answer()
+
+
 def test_a_reward_goes_to_the_last_turn_and_before_it_to_the_first() -> None:
     person = Conversation(trajectory())
     person.pay(1.0)

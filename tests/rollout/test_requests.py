@@ -21,7 +21,7 @@ def request(key: int, prompt: list[int], max_tokens: int = 8, room: int = 100) -
 def taken(rows: Rows, key: int, prompt: list[int], busy: Collection[int] = ()) -> tuple[int, int]:
     """(row, cached tokens) of a request whose prompt is then computed; (−1, 0) if there is no row for it."""
     asked = request(key, prompt)
-    if not rows.assign(asked, busy):
+    if rows.assign(asked, busy) is False:
         return asked.row, asked.cached
     rows.prefilled(asked)
     return asked.row, asked.cached
