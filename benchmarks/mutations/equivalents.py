@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _OVERWRITTEN = "every entry is written before it is read"
 _ANY_SIGN = "only the sign orders"
+_TWO_DIMENSIONS = "of two dimensions the second is the last"
 _FORGETS = "what is forgotten is rendered again, to the same tokens"
 _ONE_MESSAGE = "there is one message, the first and the last"
 
@@ -75,6 +76,12 @@ EQUIVALENT: dict[str, dict[tuple[str, str], str]] = {
     "rollout/conversation.py": {
         ("Conversation.say", "0.0 → 1.0"): "the turn gets its reward when it is added",
         ("Conversation.say", "0.0 → -1.0"): "the turn gets its reward when it is added",
+    },
+    "rollout/engines/sampling.py": {
+        **{("sample_tokens", f"-1 → 1{number}"): _TWO_DIMENSIONS for number in ("", " #2", " #4", " #5")},
+        **{("sample_tokens", f"0 → -1 #{number}"): "there is one column" for number in (2, 3)},
+        **{("_truncate", f"-1 → 1{number}"): _TWO_DIMENSIONS for number in ("", " #2", " #3", " #4", " #5")},
+        ("_truncate", "torch.zeros_like(keep) → torch.ones_like(keep)"): _OVERWRITTEN,
     },
 }
 """By module; by function and change, as `mutations` names them."""

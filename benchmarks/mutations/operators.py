@@ -42,8 +42,9 @@ _KEPT_CALLS = {
     *("items", "values", "keys", "super", "field", "dataclass", "property", "lru_cache", "append", "join", "format"),
 }
 """Calls that are not left out: conversions, whose argument is often as good, and what only fails without them."""
-_KEPT_KEYWORDS = {"strict", "device", "dtype", "non_blocking"}
-"""Arguments that are not left out: they refuse what nobody passes, or say where and how numbers are stored."""
+_KEPT_KEYWORDS = {"strict", "device", "dtype", "non_blocking", "bound"}
+"""Arguments that are not left out: they refuse what nobody passes, say where and how numbers are stored, or are a type
+variable's."""
 _UNTOUCHED_FIELDS = {"annotation", "returns", "decorator_list", "type_comment", "type_params", "bases", "keywords"}
 _UNTOUCHED = (ast.JoinedStr, ast.Assert, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal)
 """Texts for people, and what is said to type checkers."""
@@ -124,7 +125,7 @@ def _slots(holder: ast.AST, where: str) -> Iterator[tuple[str, ast.AST, str, int
                 continue
             if isinstance(node, ast.keyword) and node.arg in _KEPT_KEYWORDS:
                 continue
-            if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            if _is_for_type_checkers(node):
                 continue
             yield where, holder, field, index, node
             if isinstance(node, ast.Raise):
@@ -133,6 +134,13 @@ def _slots(holder: ast.AST, where: str) -> Iterator[tuple[str, ast.AST, str, int
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 inner = f"{where}.{node.name}".removeprefix("module.")
             yield from _slots(node, inner)
+
+
+def _is_for_type_checkers(node: ast.AST) -> bool:
+    match node:
+        case ast.If(ast.Name("TYPE_CHECKING")) | ast.AnnAssign(annotation=ast.Name("TypeAlias")):
+            return True
+    return False
 
 
 def _is_docstring(node: ast.AST) -> bool:

@@ -23,8 +23,8 @@ from benchmarks.mutations.operators import Mutation, mutations
 from benchmarks.mutations.plan import NAMED_ONLY
 
 TOP = Path(__file__).parents[2]
-CPU_FACTOR, CPU_FLOOR_S = 10, 10
-"""A change that makes the tests take ten times their CPU time, and ten seconds, goes round in circles: seen."""
+CPU_FACTOR, CPU_FLOOR_S = 10, 4
+"""A change that makes the tests take ten times their CPU time, and four seconds, goes round in circles: seen."""
 TEST_LIMIT_S = 120
 """One that waits for ever uses no CPU time. Wall time depends on what else runs, so a test, which takes a second or
 less, has two minutes of it."""
@@ -94,7 +94,7 @@ class _Loop:
         # Children share the memory of what is imported as long as their garbage collector does not look at it.
         gc.collect()
         gc.freeze()
-        outcome, killer = self._fork(items, name, None, CPU_FLOOR_S * 30)
+        outcome, killer = self._fork(items, name, None, CPU_FLOOR_S * 100)
         if not items or outcome != _SURVIVED or session.testsfailed:
             self.problem = f"unchanged, it fails {killer or 'a test'}" if items else "no tests"
             return True

@@ -48,6 +48,7 @@ def test_the_same_change_in_two_places_has_two_names_and_texts_stay() -> None:
         *("module: 1 → 2", "module: 1 → 0", "module: 1 → 2 #2", "module: 1 → 0 #2"),
     ]
     assert changes("if TYPE_CHECKING:\n    import a\nelse:\n    x = -1") == []
+    assert changes("T = TypeVar('T', bound=A)\nX: TypeAlias = A | B") == []
 
 
 SOURCE = """
