@@ -83,5 +83,11 @@ EQUIVALENT: dict[str, dict[tuple[str, str], str]] = {
         **{("_truncate", f"-1 → 1{number}"): _TWO_DIMENSIONS for number in ("", " #2", " #3", " #4", " #5")},
         ("_truncate", "torch.zeros_like(keep) → torch.ones_like(keep)"): _OVERWRITTEN,
     },
+    "rollout/game_session.py": {
+        ("GameSession.__init__", "self._instance_key = '' → (nothing)"): "the opening sets it before anybody reads it",
+    },
+    "rollout/text_session.py": {
+        ("TextSession.take", "return False → return None"): "it is only asked whether it is true",
+    },
 }
 """By module; by function and change, as `mutations` names them."""

@@ -40,7 +40,8 @@ def session(
     engines = {"red": Marked(chat, "crimson", fails_on), "blue": Marked(chat, "azure")}
     sampling = Sampling(9, chat.stop_token_ids)
     game = GameSession(spec, {n: Sampler(e, chat, sampling, limit) for n, e in engines.items()}, map_agent)
-    game.mute_when_full = mute
+    if mute:
+        game.mute_when_full = True
     EpisodeLoop(engines, EnvPool(lambda: tale, threaded=False), max_episodes=1).run([game])
     return game, engines
 
@@ -154,6 +155,7 @@ def test_an_agent_without_a_policy_is_a_mistake_of_the_config(chat: ChatFormat, 
         ([told({"eve": "who"})], "unknown agent 'eve'; the environment's possible_agents: ann, bob, cat"),
         ([told(rewards={"eve": 1.0})], "unknown agent 'eve'"),
         ([told({"ann": "a"}, ended=["eve"])], "unknown agent 'eve'"),
+        ([told(ended=["eve"], over=True)], "unknown agent 'eve'"),
         ([told({"dan": "d"})], "unknown agent 'dan'"),
         ([told({"bob": "b"}, ended=["ann"]), told({"ann": "again"})], "agent 'ann' is prompted after its end"),
     ],
@@ -183,10 +185,24 @@ def test_nobody_is_prompted_for_so_long_and_no_longer(chat: ChatFormat, idle: in
     assert reason is StopReason.FAILED or "nobody was prompted in 1000 steps in a row" in ann.error
 
 
+@pytest.mark.parametrize(("idle", "reason"), [(999, StopReason.FAILED), (1000, StopReason.ENV_ERROR)])
+def test_an_opening_that_prompts_nobody_is_the_first_such_step(chat: ChatFormat, idle: int, reason: StopReason) -> None:
+    steps = [*[told()] * idle, told({"ann": "a"}), told(over=True)]
+    (ann,) = played(chat, Tale({}, *steps, agents=("ann",)))
+    assert ann.stop_reason is reason
+
+
 def test_the_silent_steps_are_counted_anew_after_a_prompt(chat: ChatFormat) -> None:
     steps = [*[told()] * 600, told({"ann": "again"}), *[told()] * 600, told(over=True)]
     (ann,) = played(chat, Tale({"ann": "a"}, *steps, agents=("ann",)))
     assert ann.stop_reason is StopReason.FAILED and len(ann.turns) == 2
+
+
+def test_what_an_info_says_is_of_the_turn_before_it(chat: ChatFormat) -> None:
+    infos: list[dict[str, Any]] = [{"actions": ["Up"] * n, "valid": n % 2 == 0} for n in (2, 3, 4)]
+    steps = [told({"ann": "on"}, infos={"ann": info}) for info in infos[:2]]
+    (ann,) = played(chat, Tale({"ann": "a"}, *steps, told(infos={"ann": infos[2]}, over=True), agents=("ann",)))
+    assert [(turn.num_actions, turn.valid) for turn in ann.turns] == [(2, True), (3, False), (4, True)]
 
 
 def test_an_agent_that_ends_early_keeps_its_end_and_the_others_go_on(chat: ChatFormat) -> None:

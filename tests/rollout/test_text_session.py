@@ -102,6 +102,18 @@ def test_an_episode_that_goes_on_is_no_success_yet(chat: ChatFormat) -> None:
     assert not played(chat, Tale(on, end)).success
 
 
+def test_what_ends_an_episode_from_outside_is_written_down(chat: ChatFormat) -> None:
+    (failed,) = collect(
+        [SPEC],
+        engine=Marked(chat, "Up", fails_on="Where?"),
+        chat=chat,
+        make_env=lambda: env(Tale()),
+        sampling=Sampling(9, chat.stop_token_ids),
+        max_context_tokens=1000,
+    )
+    assert (failed.stop_reason, failed.error, failed.success) == (StopReason.ENGINE_ERROR, "this one fails", False)
+
+
 def test_an_opening_is_read_as_it_is_given() -> None:
     assert read_opening(SPEC, env(Tale())) == Opening("Rules", "Where?", "start")
     keyed = Tale(opening={"state": "s", "instance_key": "k"})
