@@ -51,7 +51,9 @@ def _graft(old: Any, new: Any) -> bool:
         return False
     for name, value in vars(new).items():
         own = vars(old).get(name)
-        if not _graft(own, value) and not name.startswith(("__", "_abc_")) and not _equal(own, value):
+        # Of what begins so, the methods alone are the author's. One that no longer calls super() is another function.
+        made_by_python = name.startswith(("__", "_abc_")) and not isinstance(value, FunctionType)
+        if not _graft(own, value) and not made_by_python and not _equal(own, value):
             setattr(old, name, value)
     return True
 

@@ -42,8 +42,9 @@ _KEPT_CALLS = {
     *("items", "values", "keys", "super", "field", "dataclass", "property", "lru_cache", "append", "join", "format"),
 }
 """Calls that are not left out: conversions, whose argument is often as good, and what only fails without them."""
-_KEPT_KEYWORDS = {"strict", "device", "dtype", "non_blocking"}
-"""Arguments that are not left out: they refuse what nobody passes, or say where and how numbers are stored."""
+_KEPT_KEYWORDS = {"strict", "device", "dtype", "non_blocking", "bound"}
+"""Arguments that are not left out: they refuse what nobody passes, say where and how numbers are stored, or are a type
+variable's."""
 _UNTOUCHED_FIELDS = {"annotation", "returns", "decorator_list", "type_comment", "type_params", "bases", "keywords"}
 _UNTOUCHED = (ast.JoinedStr, ast.Assert, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal)
 """Texts for people, and what is said to type checkers."""
@@ -76,7 +77,7 @@ def mutations(source: str, filename: str) -> Iterator[Mutation]:
     names: frozenset[str] = frozenset()
     for where, holder, field, index, node in list(_slots(tree, "module")):
         if holder is tree:
-            names = _affected(tree, node)
+            names = affected(tree, node)
         for replacement in _replacements(node, holder, field):
             change = f"{_text(node)} → {getattr(replacement, 'said', '') or _text(replacement)}"
             seen[where, change] += 1
@@ -90,8 +91,8 @@ def mutations(source: str, filename: str) -> Iterator[Mutation]:
             yield Mutation(where, getattr(node, "lineno", 0), name, code, names)
 
 
-def _affected(tree: ast.Module, statement: ast.AST) -> frozenset[str]:
-    """Names that a statement of the module binds, and of a constant also those that are made from it further down."""
+def affected(tree: ast.Module, statement: ast.AST) -> frozenset[str]:
+    """Returns the names that a statement of the module binds; of a constant also those made from it further down."""
     names = _bound(statement)
     if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
         return frozenset(names)
@@ -124,6 +125,8 @@ def _slots(holder: ast.AST, where: str) -> Iterator[tuple[str, ast.AST, str, int
                 continue
             if isinstance(node, ast.keyword) and node.arg in _KEPT_KEYWORDS:
                 continue
+            if _is_for_type_checkers(node):
+                continue
             yield where, holder, field, index, node
             if isinstance(node, ast.Raise):
                 continue
@@ -131,6 +134,13 @@ def _slots(holder: ast.AST, where: str) -> Iterator[tuple[str, ast.AST, str, int
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 inner = f"{where}.{node.name}".removeprefix("module.")
             yield from _slots(node, inner)
+
+
+def _is_for_type_checkers(node: ast.AST) -> bool:
+    match node:
+        case ast.If(ast.Name("TYPE_CHECKING")) | ast.AnnAssign(annotation=ast.Name("TypeAlias")):
+            return True
+    return False
 
 
 def _is_docstring(node: ast.AST) -> bool:

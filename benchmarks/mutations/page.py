@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from benchmarks.mutations.named import WHERE
+
 TOP = Path(__file__).parents[2]
 RECORDS = TOP / "docs" / "mutations.jsonl"
 PAGE = TOP / "docs" / "mutations.md"
 LEAST = 0.95
-"""The share of the changes that must be seen."""
+"""The share of all changes that must be seen."""
+LEAST_OF_A_MODULE = 0.9
+"""The share of each module's."""
 _BEGIN, _END = "<!-- made by benchmarks/mutations -->", "<!-- end -->"
 
 
@@ -30,6 +34,8 @@ class Record:
     """[function, change] of what no test saw."""
     equivalent: list[list[str]]
     """[function, change, reason] of what changes nothing."""
+    named: list[str]
+    """Changes that have a name (named.py), seen or not."""
     seconds: float
     """CPU time."""
 
@@ -54,6 +60,13 @@ def seen_share(records: Sequence[Record]) -> float:
     return sum(one.seen for one in records) / max(1, sum(one.changes - len(one.equivalent) for one in records))
 
 
+def enough_is_seen(records: Sequence[Record]) -> bool:
+    """Says whether enough of all changes is seen, and enough of each module's."""
+    return seen_share(records) >= LEAST and all(
+        seen_share([one]) >= LEAST_OF_A_MODULE for one in records if one.changes
+    )
+
+
 def write_page(page: Path, records: Sequence[Record]) -> None:
     """Replaces what stands between the page's two marks."""
     text = page.read_text(encoding="utf-8")
@@ -74,12 +87,19 @@ def _made(records: Sequence[Record]) -> str:
         f"tests would run for ever. {equivalent} further ones change nothing. It took {seconds / 60:.0f} minutes of one"
         " core.",
         "\n".join(table),
+        "### Wrong programs by name",
+        _named(records),
         "### Not seen",
         _listed([(one.module, *survivor) for one in records for survivor in one.survivors]) or "None.",
         "### Change nothing",
         _listed([(one.module, *equal) for one in records for equal in one.equivalent]) or "None.",
     ]
     return "\n\n".join(parts)
+
+
+def _named(records: Sequence[Record]) -> str:
+    rows = [(one.module, name, [WHERE, name] in one.survivors) for one in records for name in one.named]
+    return "\n".join(f"- `{module}`: {name}: {'**not seen**' if missed else 'seen'}" for module, name, missed in rows)
 
 
 def _listed(rows: Sequence[tuple[str, ...]]) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from benchmarks.mutations.named import NAMED
+
 TOP = Path(__file__).parents[2]
 FOLDERS = ("credit", "learner/losses")
 """Every module in these is changed."""
@@ -18,21 +20,39 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "credit/group_scores.py": ("credit/test_filters.py",),
     "credit/groups.py": _GROUPS,
     "credit/grpo.py": _GROUPS,
+    "credit/kl_estimate.py": ("credit/test_kl_estimate.py", "learner/losses/test_kl_loss.py"),
+    "credit/raft.py": _GROUPS,
     "credit/registry.py": (*_GROUPS, *_DOORS),
     "credit/reinforce_plus_plus_baseline.py": ("credit/test_reinforce_plus_plus.py",),
     "credit/rloo.py": _GROUPS,
     "credit/turn_grpo.py": _TURNS,
     "credit/turn_level.py": _TURNS,
     "credit/weighting.py": ("credit/test_normalise.py",),
-    "learner/losses/registry.py": _DOORS,
+    "learner/microbatches.py": ("learner/test_microbatches.py",),
     "learner/objective.py": ("learner/test_objective.py",),
     "learner/schedule.py": ("learner/test_schedule.py",),
+    "learner/training_data.py": ("learner/test_training_data.py",),
     "models/chat_format.py": ("rollout/test_chat_format.py", "rollout/test_chat.py"),
+    "rollout/collect.py": ("rollout/test_text_session.py", "rollout/test_collect_settings.py"),
+    "rollout/collect_games.py": ("rollout/test_game_session.py", "rollout/test_collect_settings.py"),
     "rollout/context.py": ("rollout/test_context.py",),
+    "rollout/conversation.py": ("rollout/test_conversation.py",),
+    "rollout/engines/requests.py": ("rollout/test_requests.py", "rollout/test_uniforms.py"),
     "rollout/engines/sampling.py": ("rollout/test_sampling.py",),
+    "rollout/env_answers.py": ("rollout/test_env_answers.py",),
+    "rollout/episode_loop.py": ("rollout/test_episode_loop.py",),
+    "rollout/game_answers.py": ("rollout/test_game_answers.py",),
+    "rollout/game_session.py": ("rollout/test_game_session.py",),
+    "rollout/session.py": ("rollout/test_episode_loop.py",),
     "rollout/specs.py": ("rollout/test_specs.py",),
+    "rollout/text_session.py": ("rollout/test_text_session.py", "rollout/test_verdicts.py"),
 }
 """Test files below tests/ by path below rllib_ragen/, of modules whose tests have neither their name nor folder."""
+
+NAMED_ONLY: dict[str, tuple[str, ...]] = {
+    "learner/learner.py": ("learner/test_coefficients.py",),
+}
+"""Likewise, of modules whose tests take too long for every change: those that have a name are tried (named.py)."""
 
 
 def planned() -> dict[str, tuple[str, ...]]:
@@ -49,10 +69,11 @@ def planned() -> dict[str, tuple[str, ...]]:
                 own = [tests / f"test_{path.stem}.py", tests / f"test_{path.stem}_loss.py"]
                 chosen = [one for one in own if one.exists()] or sorted(tests.glob("test_*.py"))
                 found[f"{folder}/{path.name}"] = tuple(f"{folder}/{one.name}" for one in chosen)
-    return found | ELSEWHERE
+    return found | ELSEWHERE | NAMED_ONLY
 
 
 def digest(module: str) -> str:
-    """Of the module's code and of its tests."""
+    """Of the module's code, of its named changes and of its tests."""
     files = [TOP / "rllib_ragen" / module, *(TOP / "tests" / name for name in planned()[module])]
-    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
+    parts = [*(file.read_bytes() for file in files), repr(NAMED.get(module)).encode()]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]

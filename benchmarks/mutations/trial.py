@@ -11,20 +11,25 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from benchmarks.mutations.graft import graft
+from benchmarks.mutations.named import named_mutations
 from benchmarks.mutations.operators import Mutation, mutations
+from benchmarks.mutations.plan import NAMED_ONLY
 
 TOP = Path(__file__).parents[2]
-CPU_FACTOR, CPU_FLOOR_S = 10, 20
-"""A change that makes the tests take ten times their CPU time, and twenty seconds, goes round in circles: seen."""
+CPU_FACTOR, CPU_FLOOR_S = 10, 4
+"""A change that makes the tests take ten times their CPU time, and four seconds, goes round in circles: seen."""
+TEST_LIMIT_S = 120
+"""One that waits for ever uses no CPU time. Wall time depends on what else runs, so a test, which takes a second or
+less, has two minutes of it."""
 WALL_LIMIT_S = 3600
-"""One that waits for ever uses no CPU time. Wall time depends on what else runs, so its limit is far away."""
+"""Likewise of what waits for ever where no test's limit can end it."""
 _SURVIVED, _SEEN, _ENDLESS = 0, 1, 2
 
 
@@ -56,6 +61,7 @@ def try_module(module: str, test_files: Sequence[str]) -> Trial:
         "no:xdist",
         "-m",
         "not slow and not oracle",
+        f"--timeout={TEST_LIMIT_S}",
     ]
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         code = pytest.main([*arguments, *(str(TOP / "tests" / name) for name in test_files)], plugins=[loop])
@@ -88,12 +94,12 @@ class _Loop:
         # Children share the memory of what is imported as long as their garbage collector does not look at it.
         gc.collect()
         gc.freeze()
-        outcome, killer = self._fork(items, name, None, CPU_FLOOR_S * 30)
+        outcome, killer = self._fork(items, name, None, CPU_FLOOR_S * 100)
         if not items or outcome != _SURVIVED or session.testsfailed:
             self.problem = f"unchanged, it fails {killer or 'a test'}" if items else "no tests"
             return True
         limit = max(CPU_FLOOR_S, CPU_FACTOR * (_cpu() - began))
-        for mutation in mutations(source, filename):
+        for mutation in self._changes(source, filename):
             outcome, killer = self._fork(items, name, mutation, limit)
             self.trial.number += 1
             self.trial.endless += outcome == _ENDLESS
@@ -104,6 +110,11 @@ class _Loop:
                 items.sort(key=lambda item: -self.trial.killers[item.nodeid])
         self.trial.seconds = _cpu() - began
         return True
+
+    def _changes(self, source: str, filename: str) -> Iterator[Mutation]:
+        yield from named_mutations(self.trial.module, source, filename)
+        if self.trial.module not in NAMED_ONLY:
+            yield from mutations(source, filename)
 
     def _fork(self, items: list[pytest.Item], module: str, mutation: Mutation | None, limit: float) -> tuple[int, str]:
         """(what became of the change, the test that saw it)."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from rllib_ragen.credit.estimator import Credit
 from rllib_ragen.credit.groups import GroupEstimator, Returns, centred, compared_groups
 from rllib_ragen.credit.token_axis import at_trained, credits_of, whitened
@@ -27,9 +25,9 @@ class ReinforcePlusPlusBaseline(GroupEstimator):
     def assign(self, trajectories: Sequence[Trajectory], values: Sequence[FloatArray]) -> list[Credit]:
         """Returns one advantage per trajectory, on its trained tokens."""
         raw = [credit.advantages for credit in super().assign(trajectories, values)]
-        advantages = [np.zeros_like(numbers) for numbers in at_trained(trajectories, raw)]
+        # Of a group of one these are 0, and stay so.
+        advantages = at_trained(trajectories, raw)
         compared = sorted(index for members in compared_groups(trajectories) for index in members)
-        chosen = at_trained([trajectories[i] for i in compared], [raw[i] for i in compared])
-        for index, own in zip(compared, whitened(chosen), strict=True):
+        for index, own in zip(compared, whitened([advantages[i] for i in compared]), strict=True):
             advantages[index] = own
         return credits_of(trajectories, advantages)

@@ -98,6 +98,6 @@ def balance(rows: Sequence[TokenRow], num_shares: int) -> list[list[TokenRow]]:
 
 
 def _totals(rows: Sequence[TokenRow]) -> dict[str, Totals]:
-    modules = sorted({row.module_id for row in rows})
+    modules = dict.fromkeys(row.module_id for row in rows)
     counts = {m: [row.num_trained_tokens for row in rows if row.module_id == m] for m in modules}
     return {m: Totals(sum(n), sum(count > 0 for count in n)) for m, n in counts.items()}

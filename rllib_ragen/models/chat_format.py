@@ -227,14 +227,15 @@ class ChatFormat:
 
     def _disarm(self, text: str) -> str:
         """Breaks special tokens in what an environment or another agent says, so that none of it can end a turn."""
-        return self._special.sub(lambda match: f"{match[0][0]} {match[0][1:]}", text) if self._special else text
+        return self._special.sub(r"\g<0> ", text) if self._special else text
 
 
 def _special_pattern(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str] | None:
-    """Matches the texts of control tokens. One-character ones cannot be broken and are left alone."""
+    """Matches the first characters of control tokens. One-character ones cannot be broken and are left alone."""
     texts = {token.content for token in tokenizer.added_tokens_decoder.values() if token.special}
-    texts = {text for text in texts if len(text) > 1}
-    return re.compile("|".join(re.escape(text) for text in sorted(texts, key=len, reverse=True))) if texts else None
+    alternatives = "|".join(re.escape(text) for text in texts if len(text) > 1)
+    # Looks ahead: a token may hold another one, or begin inside it.
+    return re.compile(f"(?={alternatives}).", re.DOTALL) if alternatives else None
 
 
 def _generation_stops(path: Path) -> list[int]:

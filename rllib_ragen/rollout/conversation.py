@@ -81,7 +81,7 @@ class Conversation:
         self.ended = False
         self._state = self._message = ""
         self._unearned = 0.0
-        """Rewards before its first reply."""
+        """Rewards before its first reply; 0 after it."""
 
     @property
     def reply(self) -> str:
@@ -127,7 +127,7 @@ class Conversation:
         """Ends it. If it was paid and never replied it gets one turn without tokens, so that its return is right."""
         self.ended = True
         self.trajectory.stop_reason, self.trajectory.error = reason, error
-        if self._unearned and not self.trajectory.turns:
+        if self._unearned:
             self.say("")
 
     def _add(self, turn: Turn) -> None:

@@ -84,8 +84,8 @@ class GameSession:
         for agent in self._agents.values():
             if reason.failed or not agent.ended:
                 agent.close(reason, error)
-        if reason.failed and not self._agents:
-            # It failed before any agent was heard of: else nobody would hear of the failure.
+        if reason.failed:
+            # Told if no agent was heard of before: else nobody would hear of the failure.
             spec, module_id = self.spec, min(self._samplers, default="")
             self._failed_alone = [
                 Trajectory(
@@ -159,7 +159,7 @@ class GameSession:
                 agent.pay(reward)
         for name in answer.ended:
             self._check_known(name)
-        for name in [*self._agents] if answer.over else sorted(answer.ended):
+        for name in [*self._agents] if answer.over else answer.ended:
             agent = self._meet(name)
             if agent and not agent.ended and (answer.over or answer.ended.get(name)):
                 facts = answer.facts.get(name, Facts())

@@ -94,3 +94,10 @@ def test_a_first_turn_without_a_sampled_token_leaves_its_reward_to_the_next() ->
     late = trajectory("a", [(2, 0, 0.5), (1, 2, 1.0)])
     (credit,) = estimator(turn_gamma=0.5, gamma=1.0, lam=1.0)([late], [values_at_trained(late, [0.25, 0.5])])
     assert credit.returns == pytest.approx([0, 0, 0, 1.5, 1.5])
+
+
+def test_rewards_count_where_their_turns_last_token_is() -> None:
+    """Prompts of unequal lengths lie between them: turns of 2 and 3 tokens, paid 0.5 and 1, without any discount."""
+    item = trajectory("a", [(3, 2, 0.5), (4, 3, 1.0)])
+    (credit,) = estimator(turn_gamma=1.0, gamma=1.0, lam=1.0)([item], [np.zeros(12, np.float32)])
+    assert credit.returns.tolist() == [0, 0, 0, 1.5, 1.5, 0, 0, 0, 0, 1, 1, 1]

@@ -78,4 +78,4 @@ def test_most_estimators_remember_nothing_and_compare_nothing() -> None:
     assert estimator.state() == {}
     estimator.restore({"whatever": 1.0})
     assert estimator.state() == {}
-    assert not estimator.needs_values and not estimator.needs_group
+    assert not estimator.needs_values and not estimator.needs_group and not estimator.chosen_only

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rllib_ragen.config.schema import CreditSection
 from rllib_ragen.credit import filters
-from rllib_ragen.credit.filter_rules import TOP_P_EPS, filter_names
+from rllib_ragen.credit.filter_rules import TOP_P_EPS, filter_names, find_filter
 from rllib_ragen.credit.filters import filter_groups
 from rllib_ragen.credit.group_scores import group_scores
 from rllib_ragen.credit.registry import make_estimator
@@ -117,6 +117,23 @@ def test_top_k_share_is_not_lost_to_rounding() -> None:
 
 
 STRATEGIES = filter_names()
+
+
+def test_the_best_groups_softmax_is_of_its_own_score() -> None:
+    """Mean rewards 3, 2 and 0: shares 0.705, 0.259 and 0.035."""
+    batch = [t for group, mean in (("a", 3.0), ("b", 2.0), ("c", 0.0)) for t in group_of(group, [mean - 1, mean + 1])]
+    kept = {
+        value: kept_groups(batch, filter="top_p_softmax", filter_value=value, filter_metric="reward")
+        for value in (0.7, 0.71, 0.96, 0.97)
+    }
+    assert list(kept.values()) == [["a"], ["a", "b"], ["a", "b"], ["a", "b", "c"]]
+
+
+def test_filters_are_found_by_the_names_that_ship() -> None:
+    assert filter_names() == ["none", "top_p", "top_p_softmax", "top_k", "top_k_abs", "min_p"]
+    assert all(callable(find_filter(name)) for name in filter_names())
+    with pytest.raises(ValueError, match=r"^credit\.filter: .*'topp'"):
+        find_filter("topp")
 
 
 @pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "none"])

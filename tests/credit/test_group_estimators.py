@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from rllib_ragen.config.schema import CreditSection
 from rllib_ragen.credit.filters import filter_groups
 from rllib_ragen.credit.group_scores import reward_spreads
+from rllib_ragen.credit.groups import ROUNDING, centred, spread
 from rllib_ragen.credit.normalise import normalised_rewards
 from rllib_ragen.credit.registry import estimator_names, make_estimator
 from rllib_ragen.credit.weighting import loss_weights
@@ -133,3 +135,20 @@ def test_every_name_makes_an_estimator_that_says_what_it_needs() -> None:
     turn_by_turn = ["gigpo", "turn_grpo", "reinforce++_baseline"]
     compare = sorted([*GROUP_ESTIMATORS, *turn_by_turn])
     assert [name for name, estimator in needs.items() if estimator.needs_group] == compare
+    assert [name for name, estimator in needs.items() if estimator.chosen_only] == ["raft"]
+
+
+def test_returns_that_differ_by_as_much_as_rounding_may_are_different() -> None:
+    apart = np.array([0.0, ROUNDING])
+    assert spread(apart) == pytest.approx(ROUNDING / 2**0.5) and centred(apart).tolist() == [
+        -ROUNDING / 2,
+        ROUNDING / 2,
+    ]
+    closer = apart * 0.999
+    assert spread(closer) == 0.0 and centred(closer).tolist() == [0.0, 0.0]
+
+
+def test_statistics_of_a_group_are_the_same_to_the_last_bit_in_any_order() -> None:
+    orders = [np.array(order) for order in permutations([0.1, 0.2, 0.3, 0.7, -1.1])]
+    assert len({spread(order) for order in orders}) == 1
+    assert len({float(centred(order)[list(order).index(0.7)]) for order in orders}) == 1

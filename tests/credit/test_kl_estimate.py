@@ -44,3 +44,7 @@ def test_nobody_else_writes_the_formula_or_the_clamp() -> None:
 def test_the_bound_keeps_a_square_and_an_exponential_finite_in_float32() -> None:
     extreme = bounded_log_ratio(torch.tensor([-torch.inf, torch.inf]))
     assert torch.isfinite(extreme.exp()).all() and torch.isfinite(extreme.exp() ** 2).all()
+
+
+def test_log_ratios_are_bounded_by_twenty_nats() -> None:
+    assert bounded_log_ratio(np.array([-21.0, -20.0, 19.5, 21.0])).tolist() == [-20.0, -20.0, 19.5, 20.0]

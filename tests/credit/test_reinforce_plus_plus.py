@@ -58,6 +58,13 @@ def test_group_means_are_taken_off_before_whitening() -> None:
         assert found == pytest.approx([expected] * len(found), abs=2e-6)
 
 
+def test_every_group_has_a_mean_of_its_own() -> None:
+    """R − mean: ±½ and ±1; mean 0, var (ddof 1) 2.5/3, std 0.9128709."""
+    batch = [trajectory(group, [(1, 1, r)]) for group, r in (("a", 1.0), ("b", 5.0), ("a", 0.0), ("b", 3.0))]
+    found = np.concatenate(advantages("reinforce++_baseline", batch))
+    assert found == pytest.approx([0.5477226, 1.0954451, -0.5477226, -1.0954451], abs=1e-6)
+
+
 def test_a_group_of_one_is_left_out_of_the_whitening() -> None:
     # R − mean: ½, −½ in the group; mean 0, var ½
     batch = [trajectory("a", [(1, 1, 1.0)]), trajectory("a", [(1, 1, 0.0)]), trajectory("b", [(1, 1, 2.0)])]

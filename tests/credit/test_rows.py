@@ -44,6 +44,9 @@ def test_first_token_must_be_a_prompts() -> None:
     item = trajectory("a", [(0, 2, 1.0)])
     with pytest.raises(ValueError, match="begins with a sampled token"):
         to_rows([item], RLOO()([item]), None, "none")
+    shortest = trajectory("a", [(1, 2, 1.0)])
+    (row,) = to_rows([shortest], RLOO()([shortest]), None, "none")
+    assert row.mask.tolist() == [0, 1, 1]
 
 
 def test_batch_normalisation_divides_by_the_std_over_trained_tokens_and_does_not_centre() -> None:

@@ -83,6 +83,7 @@ def test_gigpo_compares_within_the_group_only() -> None:
 
 @pytest.mark.parametrize("name", BOTH)
 def test_a_group_of_one_has_nothing(name: str) -> None:
+    assert make_estimator(CreditSection(estimator=name)).needs_group
     assert per_turn(name, [trajectory("a", [(1, 1, 0.25), (1, 1, 0.5)])]) == [[0.0, 0.0]]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,13 @@ from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import preset
 from rllib_ragen.config.schema import CreditSection, RunConfig
 from rllib_ragen.config.task_names import game_name, is_task_name, name_of_id, task_id, task_name, task_word
+from rllib_ragen.credit.estimator import Credit, Estimator
 from rllib_ragen.credit.filter_rules import FILTERS
 from rllib_ragen.credit.registry import ESTIMATORS, make_estimator
 from rllib_ragen.credit.rewards.registry import REWARDS
 from rllib_ragen.learner.losses.registry import LOSSES
 from rllib_ragen.starpo.checks.build_config import build_config
+from rllib_ragen.types import FloatArray, Trajectory
 from tests.doors.build import ESTIMATOR, FILTER, GAME, LOSS, REWARD, WORLD, write_distribution
 
 KINDS: dict[str, tuple[OpenNames[Any], str, str]] = {
@@ -147,6 +149,23 @@ def test_what_ships_is_there_by_its_name(key: str) -> None:
 def test_an_estimator_gets_the_keys_that_its_constructor_names() -> None:
     made = make_estimator(CreditSection(estimator="gae", gamma=0.5, lam=0.25, turn_rewards=False))
     assert vars(made) == vars(type(made)(gamma=0.5, lam=0.25, turn_rewards=False))  # type: ignore[call-arg]
+
+
+class WithAHabit(Estimator):
+    """Takes a key of credit, a number that is none, and whatever comes."""
+
+    def __init__(self, gamma: float, habit: float = 0.5, *rest: float, **more: float) -> None:
+        self.given = (gamma, habit, rest, more)
+
+    def assign(self, trajectories: Sequence[Trajectory], values: Sequence[FloatArray]) -> list[Credit]:
+        """Returns nothing."""
+        return []
+
+
+def test_an_estimators_own_parameters_keep_their_defaults(folder: Path) -> None:
+    register_estimator("habitual", WithAHabit)
+    made = make_estimator(CreditSection(estimator="habitual", gamma=0.25))
+    assert isinstance(made, WithAHabit) and made.given == (0.25, 0.5, (), {})
 
 
 def test_a_world_of_ones_own_is_told_and_limited_as_any(folder: Path) -> None:

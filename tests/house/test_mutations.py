@@ -10,8 +10,9 @@ from types import ModuleType
 import pytest
 
 from benchmarks.mutations.graft import graft
+from benchmarks.mutations.named import NAMED, WHERE, named_mutations
 from benchmarks.mutations.operators import mutations
-from benchmarks.mutations.page import LEAST, PAGE, read_records, seen_share, write_page
+from benchmarks.mutations.page import LEAST, PAGE, Record, enough_is_seen, read_records, seen_share, write_page
 from benchmarks.mutations.plan import TOP, planned
 
 
@@ -46,6 +47,8 @@ def test_the_same_change_in_two_places_has_two_names_and_texts_stay() -> None:
     assert changes('"""1."""\nx: list[int] = [f"{1}", "a", 1, 1]\nassert 1') == [
         *("module: 1 → 2", "module: 1 → 0", "module: 1 → 2 #2", "module: 1 → 0 #2"),
     ]
+    assert changes("if TYPE_CHECKING:\n    import a\nelse:\n    x = -1") == []
+    assert changes("T = TypeVar('T', bound=A)\nX: TypeAlias = A | B") == []
 
 
 SOURCE = """
@@ -56,6 +59,10 @@ TABLE = {"double": lambda x: 2 * x}
 def limited(x, most=LIMIT): return min(x, most)
 @lru_cache
 def cached(x): return limited(x + 1)
+class Base:
+    def __init__(self): self.based = True
+class Derived(Base):
+    def __init__(self): super().__init__(); self.own = True
 class Counter:
     step = 1
     @property
@@ -74,6 +81,7 @@ class Counter:
         ("module", "2 * x → x", "Counter.of(2)", 4, 2),
         ("Counter", "1 → 2", "Counter.of(1)", 2, 4),
         ("Counter.limit", "return LIMIT → return None", "counter.limit", 3, None),
+        ("Derived.__init__", "super().__init__() → (nothing)", "hasattr(Derived(), 'based')", True, False),
     ],
 )
 def test_a_change_takes_effect_on_what_others_have_imported(
@@ -82,7 +90,7 @@ def test_a_change_takes_effect_on_what_others_have_imported(
     module = ModuleType("example")
     module.__file__ = "example.py"
     exec(SOURCE, vars(module))
-    imported = {name: vars(module)[name] for name in ("limited", "cached", "Counter")}
+    imported = {name: vars(module)[name] for name in ("limited", "cached", "Counter", "Derived")}
     found: dict[str, object] = {**imported, "counter": module.Counter()}
     exec(f"value = {expression}", found)
     assert found["value"] == before
@@ -127,4 +135,49 @@ def test_the_page_shows_exactly_the_records_and_enough_is_seen(tmp_path: Path) -
     write_page(copy, records)
     assert copy.read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
     assert seen_share(records) >= LEAST
-    assert all(record.changes > len(record.survivors) for record in records if record.changes)
+
+
+def record(changes: int, survivors: int, equivalent: int = 0) -> Record:
+    return Record(
+        "m.py", "", 1, changes, 0, [["f", "a → b"]] * survivors, [["f", "b → c", "why"]] * equivalent, [], 1.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "enough"),
+    [
+        ([record(100, 5)], True),
+        ([record(100, 6)], False),
+        ([record(1000, 0), record(10, 1)], True),
+        ([record(1000, 0), record(10, 2)], False),  # too few of one module's
+        ([record(10, 1, equivalent=1), record(1000, 0)], False),  # 8 of 9
+    ],
+)
+def test_enough_is_seen_of_all_changes_and_of_each_modules(found: list[Record], enough: bool) -> None:
+    assert enough_is_seen(found) is enough
+
+
+def test_a_record_is_of_a_module_of_the_plan() -> None:
+    assert [*read_records()] == [module for module in planned() if module in read_records()]
+
+
+def test_a_wrong_program_by_name_is_a_change_of_the_code_as_it_is() -> None:
+    for module in NAMED:
+        path = TOP / "rllib_ragen" / module
+        found = list(named_mutations(module, path.read_text(encoding="utf-8"), str(path)))
+        assert [one.key for one in found] == [(WHERE, name) for name in NAMED[module]]
+        assert all(one.names for one in found) and read_records()[module].named == [*NAMED[module]]
+    with pytest.raises(ValueError, match="is there 0 times"):
+        list(named_mutations("learner/losses/value.py", "x = 1", "value.py"))
+
+
+def test_a_wrong_program_by_name_takes_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = (TOP / "rllib_ragen" / "rollout" / "specs.py").read_text(encoding="utf-8")
+    twin = ModuleType("twin")
+    twin.__file__ = "twin.py"
+    monkeypatch.setitem(sys.modules, "twin", twin)
+    exec(source, vars(twin))
+    assert len({spec.sampling_seed for spec in twin.training_specs(0, 0, 2, 4)}) == 8
+    mutation = next(named_mutations("rollout/specs.py", source, "twin.py"))
+    graft(twin, mutation.code, mutation.names)
+    assert len({spec.sampling_seed for spec in twin.training_specs(0, 0, 2, 4)}) == 2

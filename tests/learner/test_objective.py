@@ -78,6 +78,12 @@ def test_the_gap_is_between_learner_and_sampler_token_by_token() -> None:
     assert found.sums.dtype == torch.float64
 
 
+def test_the_gaps_estimate_is_never_negative_and_its_sum_is_over_tokens() -> None:
+    """log π − log π_b is 0, ln 2 and ln 2: k3 is exp(ln 2) − 1 − ln 2, twice."""
+    found = objective(outputs(), batch(behaviour_logprobs=tensor(-1.0, -2.0 - LN2, -0.5 - LN2)), settings())
+    assert numbers(found)["gap_k3"] == pytest.approx(2 * (1 - LN2))
+
+
 def test_entropy_is_a_bonus_with_its_coefficient_and_the_tokens_scale() -> None:
     given = outputs()
     found = objective(given, batch(), settings(entropy_coeff=0.1))

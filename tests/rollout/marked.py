@@ -76,6 +76,21 @@ class Story(MultiAgentEnv):
         """Nothing to close."""
 
 
+class Tale(Story):
+    """A story that remembers what it was reset with, and may say more at the opening."""
+
+    options: Any = None
+    infos: dict[str, Any]
+
+    def __init__(self, first: dict[str, Any], *steps: Step, agents: Sequence[str] = ("ann", "bob"), **infos: Any):
+        super().__init__(first, steps, agents)
+        self.infos = infos
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, Any]:
+        self.options, self.seed = options, seed
+        return self.first, self.infos
+
+
 def told(
     prompts: dict[str, Any] | None = None,
     rewards: dict[str, float] | None = None,

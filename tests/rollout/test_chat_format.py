@@ -177,6 +177,24 @@ def test_of_special_tokens_that_begin_alike_the_longest_is_broken() -> None:
     assert token(chat, "<s>!") not in chat.first_prompt("", "<s>!<s>")
 
 
+@pytest.mark.parametrize(
+    ("specials", "said", "broken"),
+    [
+        (("$$", "<end>", "<stop>"), "a$$$b", "a$ $ $b"),
+        (("say<s>", "<s>", "<end>", "<stop>"), "say<s>!", "s ay< s>!"),
+        (("<a>b", "b<c>", "<end>", "<stop>"), "<a>b<c>", "< a>b <c>"),
+        (("\nB", "<end>", "<stop>"), "A\nB", "A\n B"),
+    ],
+    ids=["overlapping itself", "inside another", "overlapping another", "with a line break"],
+)
+def test_no_special_token_is_left_in_what_others_say(specials: tuple[str, ...], said: str, broken: str) -> None:
+    chat = ChatFormat(tokenizer(specials=specials))
+    prompt = chat.first_prompt("", said)
+    assert text_of(chat, prompt) == f"[user]{broken}<end>\n[assistant]"
+    control = {token(chat, special) for special in specials} - {chat.end_of_turn_id}
+    assert not control & set(prompt)
+
+
 def test_special_tokens_of_one_character_are_left_alone_and_of_two_are_broken() -> None:
     chat = ChatFormat(tokenizer(specials=("#", "$$", "<end>", "<stop>")))
     assert text_of(chat, chat.first_prompt("", "a#b$$c")) == "[user]a#b$ $c<end>\n[assistant]"
@@ -191,6 +209,47 @@ def test_a_prompt_that_comes_again_is_not_rendered_again(monkeypatch: pytest.Mon
     prompts[0].append(1)
     monkeypatch.setattr(chat, "_render", None)
     assert [*chat.first_prompt("Rules", "Hi"), 1] == prompts[0] and chat.next_prompt("Ho", True) == prompts[1]
+
+
+PLAIN_END = "{% for m in messages %}<s>{{ m['role'] }}: {{ m['content'] }};\n{% endfor %}" + ASKS
+
+
+def test_the_special_token_that_opens_the_next_turn_is_no_end_of_turn() -> None:
+    chat = ChatFormat(tokenizer(PLAIN_END))
+    assert chat.end_of_turn_id is None and chat.stop_token_ids == (token(chat, "<stop>"),)
+    assert text_of(chat, chat.next_prompt("Ho", True)) == ";\n<s>user: Ho;\n[assistant]"
+
+
+def test_a_prefix_that_ends_the_reply_is_refused() -> None:
+    for prefix in ("So<end>", "<stop>So"):
+        with pytest.raises(ValueError, match=rf"^env\.reply_prefix='{prefix}' holds a token that ends the reply$"):
+            ChatFormat(tokenizer(), reply_prefix=prefix)
+
+
+def test_a_replys_spaces_stay_where_a_tokenizer_would_tidy_them() -> None:
+    tidy = tokenizer()
+    tidy.clean_up_tokenization_spaces = True
+    tidy.clean_up_tokenization_spaces_for_bpe_even_though_it_will_corrupt_output = True
+    chat = ChatFormat(tidy)
+    assert tidy.decode(tidy.encode("Up .", add_special_tokens=False)) == "Up."
+    assert chat.reply_text(tidy.encode("Up .", add_special_tokens=False)) == "Up ."
+
+
+DATED = TEMPLATE + "{{ strftime_now('%Y-%m-%d') }}{% if loud %}!{% endif %}"
+
+
+def test_a_date_can_be_pinned() -> None:
+    chat = ChatFormat(tokenizer(DATED), template_kwargs={"strftime_now": "2026-01-31"})
+    assert text_of(chat, chat.first_prompt("", "Hi")).endswith("[assistant]2026-01-31")
+
+
+def test_the_same_format_on_another_day_differs_in_nothing_else() -> None:
+    chat = ChatFormat(tokenizer(DATED), reply_prefix="So: ", extra_stop_ids=[7], template_kwargs={"loud": True})
+    today = chat.first_prompt("", "Hi")
+    other = chat.with_clock(lambda form: f"({form})")
+    assert text_of(other, other.first_prompt("", "Hi")).endswith("[assistant](%Y-%m-%d)!So: ")
+    assert (other.stop_token_ids, other.reply_text([])) == (chat.stop_token_ids, "So: ")
+    assert other.tokenizer is chat.tokenizer and chat.first_prompt("", "Hi") == today
 
 
 @pytest.mark.parametrize(
@@ -211,6 +270,14 @@ def test_a_folders_generation_config_adds_stop_tokens(
         (tmp_path / "generation_config.json").write_text(json.dumps(generation))
     chat = ChatFormat.from_folder(tmp_path)
     assert chat.stop_token_ids == (token(chat, "<end>"), token(chat, "<stop>"), *further)
+
+
+@pytest.mark.parametrize("eos", ["<end>", True, -1, [3, "<end>"]])
+def test_a_generation_config_whose_stop_tokens_are_no_ids_is_refused(tmp_path: Path, eos: Any) -> None:
+    _save(tmp_path)
+    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": eos}))
+    with pytest.raises(ValueError, match=r"^eos_token_id in .*generation_config\.json must be a token id or a list"):
+        ChatFormat.from_folder(tmp_path)
 
 
 def test_a_folders_format_takes_prefix_and_variables(tmp_path: Path) -> None:

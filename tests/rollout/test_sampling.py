@@ -91,13 +91,33 @@ def test_rows_have_settings_of_their_own() -> None:
     assert_drawn(found, [(2, 0.3), (1, 0.5), (2, 0.375), (1, 1.0)])
 
 
+@pytest.mark.parametrize("how", [{}, {"top_k": [0, 1]}, {"top_p": [1.0, 0.5]}, {"temperature": [1.0, 0.0]}], ids=str)
+@pytest.mark.parametrize("place", [0, 1, 2])
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_a_row_whose_logits_are_no_distribution_is_marked_and_alone(bad: float) -> None:
-    logits = torch.tensor([PROBS, [0.0, bad, 0.0]]).log()
-    logits[1] = torch.tensor([0.0, bad, 0.0])
-    tokens, logprobs = sample_tokens(logits, settings([0.71, 0.71]))
+def test_a_row_whose_logits_are_no_distribution_is_marked_and_alone(bad: float, place: int, how: Any) -> None:
+    logits = torch.tensor([PROBS, [1.0, 1.0, 1.0]]).log()
+    logits[1, place] = bad
+    tokens, logprobs = sample_tokens(logits, settings([0.71, 0.71], **how))
     assert tokens[0] == 2 and logprobs[0].exp().item() == pytest.approx(0.3)
     assert math.isnan(logprobs[1]) and 0 <= tokens[1] < 3
+
+
+def test_a_row_of_tokens_that_are_all_impossible_is_marked() -> None:
+    tokens, logprobs = sample_tokens(torch.full((1, 3), -torch.inf), settings([0.5]))
+    assert math.isnan(logprobs[0]) and 0 <= tokens[0] < 3
+
+
+def test_the_largest_uniform_stays_within_what_rounding_left_of_the_cdf() -> None:
+    """Three thirds in float32 are less than 1 by 5e-8, and the last token is impossible."""
+    logits = torch.tensor([[0.0, 0.0, 0.0, -torch.inf]])
+    assert logits.log_softmax(-1).double().exp().sum() < 1 - 1e-9
+    tokens, _ = sample_tokens(logits, settings([1 - 2**-53]))
+    assert tokens.tolist() == [2]
+
+
+def test_a_share_that_the_likeliest_just_has_is_reached() -> None:
+    ((_, prob),) = draw([0.5, 0.5], [0.999], top_p=0.5)
+    assert prob == 1.0
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ragen_envs.seeds import Stream, seed_of
 from ragen_envs.splits import instance_seed
 from rllib_ragen.rollout.specs import GROUPS_PER_SEED, EpisodeSpec, evaluation_specs, training_specs
 
@@ -39,6 +40,14 @@ def test_members_share_name_and_instance_and_groups_do_not() -> None:
     assert {spec.split for spec in specs} == {"train"}
 
 
+def test_groups_have_consecutive_instances() -> None:
+    """So that a pool of instances, taken modulo its size, is gone through evenly."""
+    first, *others = training_specs(3, first_group=5, num_groups=4, group_size=1)
+    assert [spec.env_seed - first.env_seed for spec in others] == [1, 2, 3]
+    (before,) = training_specs(3, first_group=0, num_groups=1, group_size=1)
+    assert first.env_seed - before.env_seed == 5
+
+
 def test_a_run_that_goes_on_draws_the_groups_that_it_has_not_drawn() -> None:
     whole = training_specs(3, first_group=0, num_groups=6, group_size=2)
     assert whole == training_specs(3, 0, 2, 2) + training_specs(3, 2, 4, 2)
@@ -72,5 +81,6 @@ def test_evaluation_plays_every_instance_once_with_chances_of_its_own() -> None:
     assert [spec.env_seed for spec in specs] == [instance_seed("test", number) for number in range(12)]
     assert [spec.group_id for spec in specs] == [f"test-{i}" for i in range(12)]
     assert {spec.split for spec in specs} == {"test"}
-    assert len({spec.sampling_seed for spec in specs}) == len({spec.outcome_seed for spec in specs}) == 12
+    assert [spec.sampling_seed for spec in specs] == [seed_of(Stream.EVALUATION_SAMPLING, 2, i) for i in range(12)]
+    assert [spec.outcome_seed for spec in specs] == [seed_of(Stream.EVALUATION_OUTCOME, 2, i) for i in range(12)]
     assert evaluation_specs("test", range(5)) == specs[:5]

@@ -47,8 +47,8 @@ def sample_tokens(logits: Tensor, settings: SamplingTensors) -> tuple[Tensor, Te
     targets = (settings.uniforms * cdf[:, -1])[:, None]
     drawn = torch.searchsorted(cdf, targets, right=True)[:, 0].clamp_(max=logits.shape[-1] - 1)
     tokens = torch.where(greedy, logits.argmax(-1), drawn)
-    chosen = logprobs.gather(1, tokens[:, None])[:, 0]
-    return tokens, torch.where(cdf[:, -1].isfinite(), chosen, torch.nan)
+    # Of logits that are no distribution the normaliser is NaN, and with it every log-prob.
+    return tokens, logprobs.gather(1, tokens[:, None])[:, 0]
 
 
 def _truncate(logprobs: Tensor, top_p: Tensor, top_k: Tensor, greedy: Tensor) -> Tensor:

@@ -9,7 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rllib_ragen.learner.losses.policy import policy_loss
+from rllib_ragen.config.schema import LearnerSection
+from rllib_ragen.learner.losses.policy import policy_loss, token_loss
+from rllib_ragen.learner.losses.registry import PolicyTokens
 
 CASES = [
     # ratio, advantage, loss, clipped (clip 0.2 / 0.28, dual 3)
@@ -91,3 +93,21 @@ def test_N2_tokens_of_a_group_without_spread_have_no_gradient() -> None:
     value, clipped = policy_loss(new, torch.zeros(8, dtype=torch.float64), clip_low=0.2, clip_high=0.28, clip_dual=3.0)
     (gradient,) = torch.autograd.grad(value.sum(), new)
     assert not gradient.any() and not clipped.any()
+
+
+@pytest.mark.parametrize(
+    ("clips", "losses", "clipped"),
+    [
+        # −min(ρ A, clip(ρ) A) of ρ = 4, ¼ and 8 with A = 1, −1 and −1
+        ({"clip_low": 0.5, "clip_high": 2.0, "clip_dual": 5.0}, [-3.0, 0.5, 5.0], [True, True, True]),
+        ({"clip_low": 0.25, "clip_high": 9.0, "clip_dual": 9.0}, [-4.0, 0.75, 8.0], [False, True, False]),
+        ({"clip_low": 0.25, "clip_high": 0.5, "clip_dual": None}, [-1.5, 0.75, 8.0], [True, True, False]),
+    ],
+)
+def test_a_tokens_loss_has_the_clips_of_the_config(
+    clips: dict[str, float | None], losses: list[float], clipped: list[bool]
+) -> None:
+    ratio, advantages = torch.tensor([4.0, 0.25, 8.0]), torch.tensor([1.0, -1.0, -1.0])
+    section = LearnerSection.model_validate(clips)
+    loss, held = token_loss(PolicyTokens(ratio.log(), advantages, torch.zeros(3, dtype=torch.int64), section))
+    assert loss.tolist() == pytest.approx(losses) and held.tolist() == clipped

@@ -7,8 +7,10 @@ import math
 import pytest
 import torch
 
+from rllib_ragen.config.schema import LearnerSection
 from rllib_ragen.learner.losses.policy import policy_loss
-from rllib_ragen.learner.losses.sequence import sequence_log_ratio
+from rllib_ragen.learner.losses.registry import PolicyTokens
+from rllib_ragen.learner.losses.sequence import sequence_log_ratio, sequence_loss
 
 
 def test_the_ratio_is_the_geometric_mean_of_its_trajectorys_ratios() -> None:
@@ -60,3 +62,13 @@ def test_a_trajectory_is_clipped_as_a_whole() -> None:
 def test_no_tokens_are_no_error() -> None:
     empty = torch.zeros(0)
     assert sequence_log_ratio(empty, torch.zeros(0, dtype=torch.int64)).shape == (0,)
+
+
+def test_the_loss_is_the_clipped_surrogate_of_each_trajectorys_ratio() -> None:
+    """Ratios 9 and 1 make 3, held at 1.5; ¼ is held at ¾; and 1.25 is within the clips."""
+    section = LearnerSection(clip_low=0.25, clip_high=0.5)
+    log_ratio = torch.tensor([9.0, 1.0, 0.25, 1.25]).log()
+    tokens = PolicyTokens(log_ratio, torch.tensor([1.0, 2.0, -1.0, -4.0]), torch.tensor([0, 0, 1, 2]), section)
+    loss, clipped = sequence_loss(tokens)
+    assert loss.tolist() == pytest.approx([-1.5, -3.0, 0.75, 5.0])
+    assert clipped.tolist() == [True, True, True, False]
