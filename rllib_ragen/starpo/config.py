@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.utils import force_list
+from ray.tune.result import TRIAL_INFO
 
 from ragen_envs.games.registry import make_game
 from ragen_envs.spaces import AnyText
@@ -50,7 +51,7 @@ from rllib_ragen.starpo.setters import FluentSetters
 from rllib_ragen.starpo.users_names import Registered, registered_for, take_registered
 from rllib_ragen.starpo.weight_broadcast import Broadcast
 
-_TUNE_KEYS = {"__trial_info__", "__stdout_file__", "__stderr_file__", "multiagent", "class", "_enable_new_api_stack"}
+_TUNE_KEYS = {TRIAL_INFO, "__stdout_file__", "__stderr_file__", "multiagent", "class", "_enable_new_api_stack"}
 _OLD_STACK_KEYS = {"model", "optimizer", "replay_buffer_config"}
 _REGISTERED = "registered_in_python"
 """Key of `users_names` in what is sent."""
@@ -98,6 +99,8 @@ class StarPOConfig(FluentSetters):
         self.add_default_connectors_to_module_to_env_pipeline = False
         self.add_default_connectors_to_learner_pipeline = False
         self.callbacks_class = AlarmCallback
+        self.trial_id = ""
+        """Tune's name of the trial that this is the config of; empty outside of Tune."""
         # RLlib's defaults are made for vectors and timesteps; these are what text and whole episodes need.
         self.batch_mode = "complete_episodes"
         self.episodes_to_numpy = False
@@ -199,6 +202,9 @@ class StarPOConfig(FluentSetters):
         if "env" in given:
             self.environment(given.pop("env"))
         super().update_from_dict(given)
+        if TRIAL_INFO in config_dict:
+            # RLlib drops it, and leaves an algorithm's own `trial_id` at "default".
+            self.trial_id = config_dict[TRIAL_INFO].trial_id
         return self
 
     def build_algo(self, env: object = None, **kwargs: object) -> Any:

@@ -15,7 +15,6 @@ from typing import Any, Self
 from ray.rllib.callbacks.utils import make_callback
 from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
-from ray.tune.result import TRIAL_INFO
 
 from ragen_envs.tree import Tree
 from rllib_ragen.config.schema import RunConfig
@@ -155,9 +154,7 @@ class RLlibBase(RefusedMethods):
         """Writes a batch where `offline_data(output=…)` says; every trial of Tune has a folder of its own there."""
         output = self.config.to_run_config().offline.output
         if output is not None:
-            # Where Tune says whose trial it is, for an algorithm; its own `trial_id` is "default" there.
-            trial = getattr(self.config, TRIAL_INFO, None)
-            write_trajectories(Path(output, trial.trial_id if trial else ""), iteration, trajectories)
+            write_trajectories(Path(output, self.config.trial_id), iteration, trajectories)
 
     @classmethod
     def from_checkpoint(cls, path: Any, filesystem: Any = None, *, config: StarPOConfig | None = None) -> Self:
