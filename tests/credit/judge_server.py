@@ -83,7 +83,7 @@ def vllm_server(folder: Path, log: Path) -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     words = ["--model", str(folder), "--served-model-name", "judge", "--host", "127.0.0.1", "--port", str(port)]
-    words += ["--dtype", "float32", "--max-model-len", "512", "--max-num-seqs", "8", "--block-size", "32"]
+    words += ["--dtype", "float32", "--max-model-len", "1024", "--max-num-seqs", "8", "--block-size", "32"]
     words += ["--kv-cache-memory-bytes", str(64 * 2**20), "--enforce-eager", "--no-enable-chunked-prefill"]
     environment = {
         **os.environ,

@@ -36,7 +36,7 @@ def number(answer: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"gave {_short(answer)}, which is no number") from None
     if not abs(found) <= _MOST:
-        raise ValueError(f"gave {found}")
+        raise ValueError(f"gave {found:g}")
     return found
 
 
