@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.hub_models import HUB_MODELS
 
@@ -80,7 +80,7 @@ def enter_text(given: str, folder: str | Path | None = None) -> str:
     return f"{text}\n" if _names_file(text) else text
 
 
-def enter_reward(told: Mapping[str, Any], folder: str | Path | None = None) -> dict[str, Any]:
+def enter_reward(told: Mapping[str, object], folder: str | Path | None = None) -> Tree:
     """Returns one entry of `rewards` with the judge's paths entered; settings of users' own functions are theirs."""
     entered = dict(told)
     if told.get("name") == "judge":
@@ -91,7 +91,7 @@ def enter_reward(told: Mapping[str, Any], folder: str | Path | None = None) -> d
     return entered
 
 
-def enter_value(key: str, given: Any, folder: str | Path | None = None) -> Any:
+def enter_value(key: str, given: object, folder: str | Path | None = None) -> object:
     """Returns the value of one of ENTERED_KEYS, as the file in `folder` says it, with absolute paths and files' texts.
     What is no text stays.
     """
@@ -107,7 +107,7 @@ def enter_value(key: str, given: Any, folder: str | Path | None = None) -> Any:
     return str(given) if _is_name(key, str(given)) else str(enter_path(given, folder))
 
 
-def enter_paths(tree: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:
+def enter_paths(tree: Mapping[str, object], folder: str | Path) -> Tree:
     """Returns a config's nested mapping, as the file in `folder` says it, with every value entered (`enter_value`)."""
     return _changed(tree, lambda key, given: enter_value(key, given, folder))
 
@@ -126,7 +126,7 @@ def leave_path(path: str | Path, folder: Path, root: Path) -> str:
     return os.path.relpath(absolute, folder) if moves_along else str(absolute)
 
 
-def leave_value(key: str, given: Any, folder: Path, root: Path) -> Any:
+def leave_value(key: str, given: object, folder: Path, root: Path) -> object:
     """Returns the inverse of `enter_value`, for a file in `folder` of the folder `root`, which may be moved."""
     if key == "rewards" and isinstance(given, list):
         return [
@@ -135,18 +135,19 @@ def leave_value(key: str, given: Any, folder: Path, root: Path) -> Any:
             else one
             for one in given
         ]
-    is_path = isinstance(given, str) and key not in TEXT_KEYS and not _is_name(key, given)
-    return leave_path(given, folder, root) if is_path else given
+    if not isinstance(given, str) or key in TEXT_KEYS or _is_name(key, given):
+        return given
+    return leave_path(given, folder, root)
 
 
-def leave_paths(tree: Mapping[str, Any], folder: Path, root: Path) -> dict[str, Any]:
+def leave_paths(tree: Mapping[str, object], folder: Path, root: Path) -> Tree:
     """Returns the inverse of `enter_paths`, for a file in `folder` of the folder `root`, which may be moved."""
     return _changed(tree, lambda key, given: leave_value(key, given, folder, root))
 
 
-def _changed(tree: Mapping[str, Any], change: Callable[[str, Any], Any]) -> dict[str, Any]:
+def _changed(tree: Mapping[str, object], change: Callable[[str, object], object]) -> Tree:
     """Returns the nested mapping with `change(key, value)` for each of ENTERED_KEYS that it has."""
-    changed = dict(tree)
+    changed: Tree = dict(tree)
     for key in ENTERED_KEYS:
         section, _, name = key.rpartition(".")
         holder = changed.get(section) if section else changed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -34,7 +33,7 @@ class RewardSection(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _from_where_it_is_said(cls, given: Any) -> Any:
+    def _from_where_it_is_said(cls, given: object) -> object:
         return enter_reward(given) if isinstance(given, Mapping) else given
 
     @property
@@ -62,7 +61,7 @@ def reward_names(given: object) -> list[str]:
     return [name for name in names if isinstance(name, str)]
 
 
-def comparable(rewards: Sequence[Mapping[str, Any]]) -> list[Tree]:
+def comparable(rewards: Sequence[Tree]) -> list[Tree]:
     """Returns rewards (as JSON) without what may differ between a run and the same run gone on with."""
     return [
         {key: value for key, value in one.items() if one["name"] != JUDGE or key not in _MAY_CHANGE} for one in rewards

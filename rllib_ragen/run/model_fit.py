@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.load import read_yaml
 from rllib_ragen.config.paths import EMBEDDED_MODEL
 from rllib_ragen.config.schema import RunConfig
@@ -47,8 +47,8 @@ def misfits(config: RunConfig) -> list[str]:
 def taught_tasks(folder: Path) -> list[str]:
     """Returns the tasks that a small model knows: those of its recipe, and that of the run which it comes from."""
     made = _json(folder / _MADE)
-    taught: Any = made.get("taught")
-    lessons: list[Any] = taught if isinstance(taught, list) else [{"env": made.get("game")}]
+    taught: object = made.get("taught")
+    lessons: list[object] = taught if isinstance(taught, list) else [{"env": made.get("game")}]
     tasks = [lesson["env"] for lesson in lessons if isinstance(lesson, dict) and isinstance(lesson.get("env"), str)]
     return list(dict.fromkeys([*tasks, *_trained_on(folder)])) if tasks else []
 
@@ -57,7 +57,7 @@ def _trained_on(folder: Path) -> list[str]:
     """Returns the task of the run that exported the folder, or that wrote the checkpoint which it lies in."""
     try:
         if is_run_folder(folder.parent):
-            config: Any = read_yaml(folder.parent / CONFIG_FILE)
+            config = read_yaml(folder.parent / CONFIG_FILE)
         elif is_checkpoint(folder.parents[1]):
             config = read_manifest(folder.parents[1])["config"]
         else:
@@ -68,7 +68,7 @@ def _trained_on(folder: Path) -> list[str]:
         return []
 
 
-def _json(path: Path) -> dict[str, Any]:
+def _json(path: Path) -> Tree:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -202,9 +202,9 @@ class StarPOConfig(FluentSetters):
         if "env" in given:
             self.environment(given.pop("env"))
         super().update_from_dict(given)
-        if TRIAL_INFO in config_dict:
+        if TRIAL_INFO in given:
             # RLlib drops it, and leaves an algorithm's own `trial_id` at "default".
-            self.trial_id = config_dict[TRIAL_INFO].trial_id
+            self.trial_id = given[TRIAL_INFO].trial_id
         return self
 
     def build_algo(self, env: object = None, **kwargs: object) -> Any:

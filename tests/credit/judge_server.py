@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib import error, request
 
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
 
 Said = tuple[int, bytes, Mapping[str, str]]
 """Status, body, headers."""
@@ -83,7 +82,7 @@ def vllm_server(folder: Path, log: Path) -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     words = ["--model", str(folder), "--served-model-name", "judge", "--host", "127.0.0.1", "--port", str(port)]
-    words += ["--dtype", "float32", "--max-model-len", "512", "--max-num-seqs", "8", "--block-size", "32"]
+    words += ["--dtype", "float32", "--max-model-len", "1024", "--max-num-seqs", "8", "--block-size", "32"]
     words += ["--kv-cache-memory-bytes", str(64 * 2**20), "--enforce-eager", "--no-enable-chunked-prefill"]
     environment = {
         **os.environ,
@@ -108,12 +107,12 @@ def vllm_server(folder: Path, log: Path) -> Iterator[str]:
 
 
 def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
+    def answers() -> bool:
         assert server.poll() is None, log.read_text(encoding="utf-8")[-3000:]
         try:
             with request.urlopen(url, timeout=5):
-                return
+                return True
         except (OSError, error.URLError):
-            time.sleep(0.5)
-    raise AssertionError(f"{url} does not answer: {log.read_text(encoding='utf-8')[-3000:]}")
+            return False
+
+    wait_until(answers, f"{url} answers")

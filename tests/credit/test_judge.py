@@ -146,7 +146,7 @@ def test_a_server_that_is_away_is_said() -> None:
     with stub_server(lambda number, body: said("1")) as stub:
         url = stub.url
     with pytest.raises(NothingPlayed, match=r"^the reward judge (does not answer at|got no answer within)"):
-        judge(url, timeout_s=3)(batch("Up"))
+        judge(url, timeout_s=1)(batch("Up"))
 
 
 def test_questions_are_asked_once_in_a_batch_in_a_run_and_with_a_file_in_any_run(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def defined(tree: ast.AST) -> set[str]:
     """Names that a file gives to functions, classes, attributes and fields."""
     names: set[str] = set()
     for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             names.add(node.name)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self":
             names.add(node.attr)

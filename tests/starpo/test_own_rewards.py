@@ -91,7 +91,7 @@ def test_a_restored_run_goes_on_with_what_its_rewards_knew(
     def built() -> StarPO:
         config = digits_config(model, rewards=[{"name": f"{OWN}:Counts", "start": 0, "weight": 1e-3}])
         if overlap != "off":
-            config.rollout(overlap=overlap).env_runners(num_env_runners=1)
+            config.rollout(overlap="one_step_off").env_runners(num_env_runners=1)
         algo: StarPO = config.build_algo()
         return algo
 

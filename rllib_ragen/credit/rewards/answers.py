@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import SupportsFloat, cast
 
 import numpy as np
 
@@ -12,7 +12,7 @@ _SHOWN = 60
 """Characters of a wrong answer that are shown."""
 
 
-def per_turn(answer: Any, num_turns: int) -> list[float]:
+def per_turn(answer: object, num_turns: int) -> list[float]:
     """Returns [num_turns] numbers: the answer's own, or its one number on the last turn.
 
     Raises:
@@ -27,20 +27,20 @@ def per_turn(answer: Any, num_turns: int) -> list[float]:
     return [number(one) for one in answer]
 
 
-def number(answer: Any) -> float:
+def number(answer: object) -> float:
     """Returns the answer as a number. Raises ValueError likewise."""
     if isinstance(answer, (str, bytes)) or answer is None:
         raise ValueError(f"gave {_short(answer)}, which is no number")
     try:
-        found = float(answer)
+        found = float(cast(SupportsFloat, answer))
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"gave {_short(answer)}, which is no number") from None
     if not abs(found) <= _MOST:
-        raise ValueError(f"gave {found}")
+        raise ValueError(f"gave {found:g}")
     return found
 
 
-def _short(answer: Any) -> str:
+def _short(answer: object) -> str:
     try:
         said = repr(answer)
     except Exception:

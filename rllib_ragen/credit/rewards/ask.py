@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import cast
 
 from rllib_ragen.credit.rewards.function import RewardFunction
 from rllib_ragen.faults.watchdog import waiting
@@ -30,17 +30,17 @@ class Failed:
     why: str
 
 
-Answers = SimpleQueue[tuple[int, Any]]
+Answers = SimpleQueue[tuple[int, object]]
 """Place of an item, and its answer or Failed."""
 
 
-def ask(function: RewardFunction, items: Sequence[Any]) -> list[Any]:
+def ask(function: RewardFunction, items: Sequence[object]) -> list[object]:
     """Returns the function's answer to each item, in order; Failed where it raised or hung.
 
     A sync function is called with one after the other, an async one with all at once. `timeout_s` is the longest wait
     for the next answer.
     """
-    found: dict[int, Any] = {}
+    found: dict[int, object] = {}
     hangs = 0
     with waiting(
         lambda: f"the reward {function.name} ({len(found)} of {len(items)} answers)", lambda: len(found), may_hang=False
@@ -64,11 +64,11 @@ def ask(function: RewardFunction, items: Sequence[Any]) -> list[Any]:
 class _Work:
     """One pass over items, in a daemon thread: a function that hangs must not keep the process from ending."""
 
-    def __init__(self, function: RewardFunction, jobs: Sequence[tuple[int, Any]]) -> None:
+    def __init__(self, function: RewardFunction, jobs: Sequence[tuple[int, object]]) -> None:
         self.answers: Answers = SimpleQueue()
         self._function, self._jobs = function, jobs
         self._given_up = threading.Event()
-        self._running: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
+        self._running: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None
         threading.Thread(target=self._run, name=f"reward {function.label}", daemon=True).start()
 
     def give_up(self) -> None:
@@ -87,6 +87,7 @@ class _Work:
         for index, item in self._jobs:
             if self._given_up.is_set():
                 return
+            answer: object
             try:
                 answer = self._function.call(item)
             except BaseException as error:
@@ -94,14 +95,13 @@ class _Work:
             self.answers.put((index, answer))
 
     async def _ask_all(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._running = (asyncio.get_running_loop(), task)
+        self._running = (asyncio.get_running_loop(), cast("asyncio.Task[None]", asyncio.current_task()))
         await asyncio.gather(*(self._ask_one(index, item) for index, item in self._jobs))
 
-    async def _ask_one(self, index: int, item: Any) -> None:
+    async def _ask_one(self, index: int, item: object) -> None:
+        answer: object
         try:
-            answer = await self._function.call(item)
+            answer = await cast(Awaitable[object], self._function.call(item))
         except BaseException as error:
             answer = Failed(_told(error))
         self.answers.put((index, answer))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -109,7 +108,7 @@ class Rewards:
         """Returns what rewards that have a `state()` remember, by label, for a checkpoint."""
         return {one.label: one.holder.state() for one in self._functions if isinstance(one.holder, Remembers)}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: Tree) -> None:
         """Takes what `state` gave; rewards that the run did not have then begin anew."""
         for function in self._functions:
             if function.label in state and isinstance(function.holder, Remembers):
@@ -132,7 +131,7 @@ def _answers(function: RewardFunction, trajectories: Sequence[Trajectory]) -> li
     return [_of_turns([next(in_order) for _ in one.turns]) for one in trajectories]
 
 
-def _of_all(answer: Any, trajectories: Sequence[Trajectory]) -> list[list[float] | Failed]:
+def _of_all(answer: object, trajectories: Sequence[Trajectory]) -> list[list[float] | Failed]:
     if isinstance(answer, np.ndarray):
         answer = list(answer)
     if not isinstance(answer, Failed) and (not isinstance(answer, list | tuple) or len(answer) != len(trajectories)):
@@ -143,7 +142,7 @@ def _of_all(answer: Any, trajectories: Sequence[Trajectory]) -> list[list[float]
     return [_checked(one, len(trajectory.turns)) for one, trajectory in zip(answer, trajectories, strict=True)]
 
 
-def _of_turns(answers: Sequence[Any]) -> list[float] | Failed:
+def _of_turns(answers: Sequence[object]) -> list[float] | Failed:
     failed = next((one for one in answers if isinstance(one, Failed)), None)
     if failed is not None:
         return failed
@@ -160,7 +159,7 @@ def _numbers(answer: list[float] | Failed) -> list[float]:
     return answer
 
 
-def _checked(answer: Any, num_turns: int) -> list[float] | Failed:
+def _checked(answer: object, num_turns: int) -> list[float] | Failed:
     try:
         return answer if isinstance(answer, Failed) else per_turn(answer, num_turns)
     except ValueError as error:

@@ -8,7 +8,6 @@ import os
 import re
 import ssl
 from collections.abc import Callable
-from typing import Any
 from urllib import parse
 
 from ragen_envs.extras import import_extra
@@ -115,7 +114,7 @@ def _shown(body: bytes, key: str | None) -> str:
 
 def _content(body: bytes) -> str:
     try:
-        found: Any = json.loads(body)["choices"][0]["message"]["content"]
+        found: object = json.loads(body)["choices"][0]["message"]["content"]
     except (ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
         raise RewardError(f"gave an answer that is no chat completion: {type(error).__name__} {error}") from None
     if not isinstance(found, str):

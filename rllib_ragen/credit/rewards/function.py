@@ -19,6 +19,8 @@ all of a batch."""
 Reward = Callable[..., Any]
 """A function, or a class whose instances are called; sync or async. It returns a number, of a trajectory also a number
 for each turn, and of trajectories a list of such answers in their order."""
+Call = Callable[[object], object]
+"""A reward with its settings."""
 _ANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -44,7 +46,7 @@ class RewardFunction:
     weight: float
     timeout_s: float
     given: Given
-    call: Callable[[Any], Any]
+    call: Call
     is_async: bool
 
     @property
@@ -62,7 +64,7 @@ def check_reward(thing: object) -> Reward:
     wanted = f"must be a function whose first parameter is called {' or '.join(get_args(Given))}"
     if not callable(thing):
         raise ValueError(f"{wanted}, not {thing!r}")
-    called: Any = thing.__call__ if isinstance(thing, type) else thing
+    called = cast(Reward, thing.__call__ if isinstance(thing, type) else thing)
     try:
         names = list(inspect.signature(called).parameters)[isinstance(thing, type) :]
     except (TypeError, ValueError) as error:
@@ -86,8 +88,8 @@ def bind(reward: Reward, section: RewardSection, run: RunConfig) -> RewardFuncti
     if not of_class:
         del parameters[next(iter(parameters))]
     given = _arguments(parameters, section, run)
-    called: Callable[[Any], Any] = _made(reward, given) if of_class else partial(reward, **given) if given else reward
-    inner: Any = called.func if isinstance(called, partial) else called
+    called: Call = _made(reward, given) if of_class else partial(reward, **given) if given else reward
+    inner = called.func if isinstance(called, partial) else called
     first = next(iter(inspect.signature(inner).parameters))
     is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004
     return RewardFunction(
@@ -109,9 +111,9 @@ def _arguments(parameters: Mapping[str, inspect.Parameter], section: RewardSecti
     return {**section.settings, **{name: value for name, value in told.items() if name in parameters}}
 
 
-def _made(reward: Reward, given: Tree) -> Callable[[Any], Any]:
+def _made(reward: Reward, given: Tree) -> Call:
     try:
-        return cast(Callable[[Any], Any], reward(**given))
+        return cast(Call, reward(**given))
     except Exception as error:
         kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
         raise ValueError(f"{_name_of(reward)}: {kind}{' '.join(str(error).split())}") from error

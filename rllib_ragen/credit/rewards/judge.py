@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from ragen_envs.prompts import check_prompt, fill_prompt
 from ragen_envs.tree import Tree
@@ -51,13 +51,14 @@ class Judge:
         base_url: str,
         model: str,
         budget_calls: int,
+        *,
         prompt: str = "",
         cache: str | None = None,
         concurrency: int = 8,
         key_variable: str = "OPENAI_API_KEY",
         lowest: float = 0.0,
         highest: float = 10.0,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, object] | None = None,
         timeout_s: float = 60.0,
     ) -> None:
         """Contacts nobody and opens no file.
