@@ -207,6 +207,10 @@ class StarPOConfig(FluentSetters):
             self.trial_id = given[TRIAL_INFO].trial_id
         return self
 
+    def get_state(self) -> Tree:
+        """Returns AlgorithmConfig's, with what it leaves out: RLlib takes every −1 for a deprecated setting."""
+        return {name: getattr(self, name) for name in ATTRIBUTES} | super().get_state()
+
     def build_algo(self, env: object = None, **kwargs: object) -> Any:
         """Returns the algorithm; `env` as in `environment`, and the rest as in AlgorithmConfig.build_algo."""
         if env is not None:
