@@ -37,6 +37,7 @@ class Stream(IntEnum):
     BASELINE_OUTCOME = 22
     GAME_CHANCE = 23
     SUBSTITUTE_MOVES = 24
+    CURRICULUM_LEVEL = 25
 
 
 def seed_of(stream: Stream, *words: int) -> int:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ragen_envs.splits import Split
 from rllib_ragen.config.command_line import make_parser, positive, read_layers, run_command
-from rllib_ragen.config.load import flatten, merge, preset
+from rllib_ragen.config.environments import without_label, worlds
+from rllib_ragen.config.load import base_of, merge
 from rllib_ragen.config.paths import enter_model
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.faults.ending import leave
 from rllib_ragen.faults.exit_codes import NothingPlayed
 from rllib_ragen.faults.watchdog import Watchdog, on_stderr
-from rllib_ragen.run.evaluation import Evaluation, find_baselines, outcome_lines, scale_line
+from rllib_ragen.run.evaluation import Evaluation, outcome_lines
 from rllib_ragen.run.folder import RunFolder, SavedState, is_run_folder
 from rllib_ragen.run.preflight import preflight
+from rllib_ragen.run.several import find_scales, scales_line
 from rllib_ragen.run.start_ray import start_ray
 from rllib_ragen.starpo.checks.build_config import build_config
 
@@ -29,11 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
 
     def work() -> None:
-        config, saved = plan(options)
+        config, saved, label = plan(options)
         print(f"sampling  {preflight(config, writes=False).why}", flush=True)
         number, fault = options.num_instances or config.eval.num_test_instances or 256, config.fault
         with Watchdog(on_stderr, report_after_s=fault.report_after_s, hang_timeout_s=fault.hang_timeout_s):
-            evaluate(config, saved, options.split, number)
+            evaluate(config, saved, options.split, number, label)
 
     return run_command(work, keys=options.keys)
 
@@ -58,8 +60,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def plan(options: argparse.Namespace) -> tuple[RunConfig, SavedState | None]:
-    """Returns the config to evaluate under, and the checkpoint to load into it (None: the model folder as it is).
+def plan(options: argparse.Namespace) -> tuple[RunConfig, SavedState | None, str | None]:
+    """Returns the config to evaluate under, the checkpoint to load into it (None: the model folder as it is), and the
+    label of the one of several environments that is asked for (None: all).
 
     Raises:
         ConfigError: whatever is wrong, in one sentence.
@@ -70,19 +73,23 @@ def plan(options: argparse.Namespace) -> tuple[RunConfig, SavedState | None]:
     if is_run_folder(path):
         folder = RunFolder.open(path)
         best = folder.best_checkpoint() if options.checkpoint == "best" else None
-        return build_config(folder.config().model_dump(), given), best or folder.newest_checkpoint()
-    name = str(flatten(given).get("env.name", RunConfig().env.name))
-    return build_config(preset(name), given, {"model": {"path": model}}), None
+        of_run = folder.config()
+        given, label = without_label(of_run, given)
+        return build_config(of_run.model_dump(), given), best or folder.newest_checkpoint(), label
+    return build_config(base_of(given), given, {"model": {"path": model}}), None, None
 
 
-def evaluate(config: RunConfig, saved: SavedState | None, split: str, num_instances: int) -> None:
-    """Prints the success rates beside floor and ceiling.
+def evaluate(
+    config: RunConfig, saved: SavedState | None, split: str, num_instances: int, label: str | None = None
+) -> None:
+    """Prints the success rates beside floor and ceiling; of several environments those of each, or of the one called
+    `label`.
 
     Raises:
         ConfigError: Ray has not what the config asks for.
         NothingPlayed: every episode failed.
     """
-    baselines = find_baselines(config)
+    scales = find_scales(config, label)
     start_ray(config)
     from rllib_ragen.run.log import measured
     from rllib_ragen.run.loop import build, load
@@ -92,21 +99,37 @@ def evaluate(config: RunConfig, saved: SavedState | None, split: str, num_instan
         if saved:
             load(algo, saved)
         where = f"{saved.path.parent.name}/{saved.path.name}" if saved else config.model.path
-        print(f"{config.env.name}, {split} split, {where}", flush=True)
+        print(f"{told(config, label)}, {split} split, {where}", flush=True)
         for greedy in (False, True):
-            result = measured(algo.evaluate_split(split, num_instances, greedy))
+            result = measured(algo.evaluate_split(split, num_instances, greedy, label))
             if result["success"] is None:
                 raise NothingPlayed(f"every one of the {num_instances} episodes failed: {algo.evaluation_error}")
             instances = algo.success_by_instance
             row = {"iteration": 0, "split": split, "greedy": greedy, **result, "instances": instances}
-            more = ", ".join(
-                f"{name} {value:.3g}" for name, value in result.items() if name in _SHOWN and value is not None
-            )
             found = Evaluation.from_row(row, config.rollout.temperature)
-            print("\n".join([f"{found.way:8} {found}  ({found.count}; {more})", *outcome_lines(found)]), flush=True)
-        print(f"on this scale: {scale_line(baselines)}")
+            print("\n".join(lines_of(found, result, alone=label is not None)), flush=True)
+        print(f"on this scale: {scales_line(scales)}")
     finally:
         algo.stop()
+
+
+def told(config: RunConfig, label: str | None) -> str:
+    """Names the environment, or the environments, that are evaluated."""
+    if not config.envs:
+        return config.env.name
+    return label or ", ".join(world.label for world in worlds(config))
+
+
+def lines_of(found: Evaluation, result: Mapping[str, float | None], *, alone: bool = False) -> list[str]:
+    """Returns an evaluation as lines: the whole, and each of its parts; `alone`: only the parts."""
+    lines = []
+    for path, part in [*([] if alone else [("", found)]), *found.parts.items()]:
+        prefix = f"{path}/" if path else ""
+        values = {name: result.get(f"{prefix}{name}") for name in _SHOWN}
+        more = ", ".join(f"{name} {value:.3g}" for name, value in values.items() if value is not None)
+        name = f"{path}: " if path else "mean over environments: " if found.is_mean else ""
+        lines += [f"{part.way:8} {name}{part}  ({part.count}; {more})", *outcome_lines(part)]
+    return lines
 
 
 if __name__ == "__main__":

@@ -117,6 +117,10 @@ class Trajectory:
     """Place in the batch that an iteration learns from; −1: in none."""
     instance_key: str = ""
     """Canonical text of the task instance; empty where the environment names none."""
+    env: str = ""
+    """Label of the environment among several of a run; empty: it is the only one."""
+    level: int = -1
+    """Index of the curriculum's level; −1: there is no curriculum."""
 
     @property
     def instance(self) -> str:

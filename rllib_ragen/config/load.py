@@ -23,10 +23,16 @@ def parse_config(*layers: Mapping[str, object]) -> RunConfig:
     checked.
 
     Raises:
-        ConfigError: an unknown key, or a value out of range.
+        ConfigError: an unknown key, a value out of range, or both `env` and `envs`.
     """
+    tree = merge(*layers)
+    if tree.get("envs") and "env" in tree:
+        raise ConfigError(
+            "env and envs are both given, and exclude each other: say everything about the environments in envs, or"
+            " leave it out for the one of env"
+        )
     try:
-        return RunConfig.model_validate(merge(*layers))
+        return RunConfig.model_validate(tree)
     except ValidationError as error:
         raise ConfigError(sentence(error)) from None
 
@@ -77,6 +83,17 @@ def preset(env_name: str) -> Tree:
     return merge({"env": {"name": name}}, *(parse_yaml(f.read_text(encoding="utf-8")) for f in files if f.is_file()))
 
 
+def base_of(*layers: Mapping[str, Any]) -> Tree:
+    """Returns what the settings in `layers` stand on: the preset of their environment; of several environments, which
+    say everything themselves, nothing.
+
+    Raises:
+        ConfigError: unknown environment.
+    """
+    given = merge(*layers)
+    return {} if given.get("envs") else preset(str(flatten(given).get("env.name", RunConfig().env.name)))
+
+
 def algorithm_preset(name: str) -> Tree:
     """Says what an algorithm sets beside its environment (tune_configs/algorithms/<name>.yaml).
 
@@ -118,9 +135,15 @@ def nest(key: str, value: object) -> Tree:
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Tree:
-    """Returns `{"a": {"b": 1}}` → `{"a.b": 1}`; empty mappings are values."""
+    """Returns `{"a": {"b": 1}}` → `{"a.b": 1}`; empty mappings are values, and so are lists but those of mappings:
+    `{"a": [{"b": 1}]}` → `{"a[0].b": 1}`.
+    """
     flat: Tree = {}
     for key, value in tree.items():
+        if isinstance(value, list) and value and all(isinstance(one, Mapping) and one for one in value):
+            for number, one in enumerate(value):
+                flat.update(flatten(one, f"{prefix}{key}[{number}]."))
+            continue
         inner = isinstance(value, Mapping) and value
         flat.update(flatten(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value})
     return flat

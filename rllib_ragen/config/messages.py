@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 
 from rllib_ragen.config.errors import nearest
 from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.config.section import section_of
 
 _KINDS: dict[Any, str] = {int: "an integer", float: "a number", str: "a text", bool: "true or false"}
 _BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
@@ -19,28 +20,34 @@ _BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 def sentence(error: ValidationError, schema: type[BaseModel] = RunConfig) -> str:
     """Returns the first fault of `error`, which `schema` raised, with the number of further ones."""
     faults = error.errors()
-    text = _fault(tuple(str(part) for part in faults[0]["loc"]), faults[0]["type"], faults[0]["input"], schema)
+    text = _fault(faults[0]["loc"], faults[0]["type"], faults[0]["input"], schema)
     return text + (f" (and {len(faults) - 1} more)" if len(faults) > 1 else "")
 
 
-def _fault(path: tuple[str, ...], kind: str, value: object, section: type[BaseModel]) -> str:
+def _fault(path: tuple[str | int, ...], kind: str, value: object, section: type[BaseModel]) -> str:
+    said = ""
+    field: FieldInfo | None = None
     for depth, part in enumerate(path, start=1):
+        if isinstance(part, int):
+            said += f"[{part}]"
+            continue
+        said += f".{part}" if said else part
         field = section.model_fields.get(part)
         if kind == "extra_forbidden" and depth == len(path):
-            return f"{'.'.join(path)}: unknown key; {nearest(part, list(section.model_fields))}"
+            return f"{said}: unknown key; {nearest(part, list(section.model_fields))}"
         if field is None:
             break
-        if not is_section(field.annotation):
-            return f"{'.'.join(path[:depth])}: must be {allowed(field)}, got {value!r}"
-        assert isinstance(field.annotation, type)
-        section = field.annotation
+        inner = section_of(field.annotation)
+        if kind == "missing" and depth == len(path):
+            return f"{said}: is missing; must be {allowed(field)}"
+        if inner is None or (kind in ("too_short", "too_long") and depth == len(path)):
+            return f"{said}: must be {allowed(field)}, got {value!r}"
+        section = inner
+    if field is not None and get_origin(field.annotation) is list and not said.endswith("]"):
+        return f"{said}: must be {allowed(field)}, got {value!r}"
     names = ", ".join(section.model_fields)
-    return f"{'.'.join(path) or 'config'}: must be a section with some of the keys {names}, got {value!r}"
-
-
-def is_section(annotation: object) -> bool:
-    """Says whether a field is a section of its own."""
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+    null = ", or null" if field is not None and NoneType in get_args(field.annotation) else ""
+    return f"{said or 'config'}: must be a section with some of the keys {names}{null}, got {value!r}"
 
 
 def allowed(field: FieldInfo) -> str:
@@ -49,7 +56,13 @@ def allowed(field: FieldInfo) -> str:
     if any(getattr(m, "pattern", None) for m in field.metadata):
         bounds.append("of letters, digits and . _ -")
     kind, *null = _kind(field.annotation).partition(", or null")
-    return " ".join([kind, " and ".join(bounds)]).strip() + null[0]
+    return " ".join([kind, " and ".join(bounds)]).strip() + _lengths(field.metadata) + null[0]
+
+
+def _lengths(metadata: Iterable[Any]) -> str:
+    signs = {"min_length": "≥", "max_length": "≤"}
+    said = [f"{sign} {getattr(m, name)}" for name, sign in signs.items() for m in metadata if hasattr(m, name)]
+    return f"; {' and '.join(said)} of them" if said else ""
 
 
 def _bounds(metadata: Iterable[Any]) -> list[str]:
@@ -76,4 +89,4 @@ def _kind(annotation: object) -> str:
         return f"a list, each {_kind(get_args(annotation)[0])}"
     if get_origin(annotation) is dict:
         return "a mapping of names to values"
-    return _KINDS.get(annotation, "a text")
+    return "a section" if section_of(annotation) else _KINDS.get(annotation, "a text")

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import NoneType
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import Field, SerializerFunctionWrapHandler, ValidationInfo, field_validator, model_serializer
 
 from ragen_envs.games.limits import GameLimits
 from ragen_envs.text import PromptStyle, TextLimits
 from ragen_envs.tree import Tree
+from rllib_ragen.config.curriculum import CurriculumSection
 from rllib_ragen.config.paths import EMBEDDED_MODEL, enter_model, enter_path
+from rllib_ragen.config.section import Section
 from rllib_ragen.config.task_names import shipped_game_name
 
 WITH_DATA = ("webshop", "ragen/Webshop-v0", "search_qa", "ragen/SearchQa-v0", "maths", "ragen/Maths-v0")
@@ -29,35 +30,6 @@ MAX_SEED = 2**31 - 1
 """Upper bound of seeds: NumPy's global one ends at 2³² − 1, and RLlib adds each runner's number to it."""
 Beta = Annotated[float, Field(ge=0, lt=1)]
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
-
-
-class Section(BaseModel):
-    """Base of every section: unknown keys refused, assignments validated, numbers finite, no type taken for another."""
-
-    model_config = ConfigDict(extra="forbid", validate_assignment=True, allow_inf_nan=False)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _no_other_type(cls, value: object, info: ValidationInfo) -> Any:
-        """Refuses what pydantic would take: true for 1, `off` for false, "1_000" for a number."""
-        _refuse_other_type(cls.model_fields[info.field_name or ""].annotation, value)
-        return value
-
-
-def _refuse_other_type(annotation: Any, value: Any) -> None:
-    if get_origin(annotation) is Annotated:
-        annotation = get_args(annotation)[0]
-    if get_origin(annotation) in (list, tuple) and isinstance(value, list | tuple):
-        for element in value:
-            _refuse_other_type(get_args(annotation)[0], element)
-        return
-    kinds = {kind for kind in get_args(annotation) or (annotation,) if kind is not NoneType}
-    if isinstance(value, bool) and bool not in kinds:
-        raise ValueError("true or false, where something else is wanted")
-    if kinds == {bool} and not isinstance(value, bool | NoneType):
-        raise ValueError("something else, where true or false is wanted")
-    if kinds <= {int, float} and isinstance(value, str):
-        raise ValueError("a text, where a number is wanted")
 
 
 class EnvSection(Section):
@@ -78,6 +50,9 @@ class EnvSection(Section):
     prompt_style: Literal["auto", "full", "brief"] = Field(
         "auto", description="full tells rules and format; brief only the state; auto: brief for the embedded model"
     )
+    curriculum: CurriculumSection | None = Field(
+        None, description="levels of difficulty, chosen by recent success; null: none"
+    )
 
     @field_validator("name")
     @classmethod
@@ -87,11 +62,34 @@ class EnvSection(Section):
     @field_validator("task", mode="after")
     @classmethod
     def _data_from_where_it_is_said(cls, task: Tree, info: ValidationInfo) -> Tree:
-        """Makes `env.task.data` of a shipped environment absolute: trials of a sweep have a folder of their own."""
-        data = task.get("data")
-        if info.data.get("name") in WITH_DATA and isinstance(data, str):
-            return {**task, "data": str(enter_path(data))}
-        return task
+        return _with_data_path(task, info)
+
+    @field_validator("curriculum", mode="after")
+    @classmethod
+    def _data_of_levels(cls, given: CurriculumSection | None, info: ValidationInfo) -> CurriculumSection | None:
+        for level in given.levels if given else []:
+            level.task = _with_data_path(level.task, info)
+        return given
+
+
+def _with_data_path(task: Tree, info: ValidationInfo) -> Tree:
+    """Makes `task.data` of a shipped environment absolute: trials of a sweep have a folder of their own."""
+    data = task.get("data")
+    if info.data.get("name") in WITH_DATA and isinstance(data, str):
+        return {**task, "data": str(enter_path(data))}
+    return task
+
+
+class EntrySection(EnvSection):
+    """One of several environments of a run: the keys of `env`, its share of the groups, and what it is called."""
+
+    label: str | None = Field(
+        None, pattern=r"^\w[\w.-]*$", description="what metrics and tables call it; null: the environment's name"
+    )
+    weight: float = Field(1.0, gt=0, le=1e6, description="share of the groups, relative to the other environments'")
+    max_reply_tokens: int | None = Field(
+        None, ge=1, le=10_000_000, description="tokens a reply may take here; null: rollout.max_reply_tokens"
+    )
 
 
 class MultiAgentSection(Section):
@@ -388,6 +386,9 @@ class RunConfig(Section):
     """Everything that makes a run what it is."""
 
     env: EnvSection = Field(default_factory=EnvSection)
+    envs: list[EntrySection] = Field(
+        default_factory=list, max_length=100, description="several environments in one run, in place of `env`"
+    )
     model: ModelSection = Field(default_factory=ModelSection)
     multi_agent: MultiAgentSection = Field(default_factory=MultiAgentSection)
     rollout: RolloutSection = Field(default_factory=RolloutSection)
@@ -420,6 +421,12 @@ class RunConfig(Section):
     def _absolute(cls, given: object) -> object:
         # Before pydantic makes a Path: Path("") is the current folder.
         return enter_path(given) if isinstance(given, (str, Path)) else given
+
+    @model_serializer(mode="wrap")
+    def _as_it_was_said(self, plain: SerializerFunctionWrapHandler) -> Tree:
+        """Leaves out that of `env` and `envs` which is not used: the two exclude each other."""
+        unused = "env" if self.envs else "envs"
+        return {key: value for key, value in plain(self).items() if key != unused}
 
     def text_limits(self) -> TextLimits:
         """Says how episodes are cut and told, with prompt_style `auto` decided: brief for the embedded model, else

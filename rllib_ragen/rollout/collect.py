@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ragen_envs.text import TextEnv
 from rllib_ragen.models.chat_format import ChatFormat
@@ -25,6 +25,7 @@ def collect(
     max_context_tokens: int,
     max_concurrent: int = 128,
     env_timeout_s: float | None = None,
+    own: Mapping[str, tuple[ChatFormat, Sampling]] | None = None,
 ) -> list[Trajectory]:
     """Plays one episode per spec.
 
@@ -42,6 +43,7 @@ def collect(
         max_concurrent: episodes in flight.
         env_timeout_s: longest reset or step; None: no limit, and no threads. A pool must have been made `threaded`
             for a limit to be kept.
+        own: by an environment's label, what is used there in place of `chat` and `sampling`.
 
     Returns:
         Trajectories in the order of `specs`.
@@ -49,8 +51,9 @@ def collect(
     Raises:
         EngineDead: the engine is gone; nothing of the batch is returned.
     """
-    sampler = Sampler(engine, chat, sampling, max_context_tokens)
-    sessions = [_session(spec, sampler) for spec in specs]
+    usual = Sampler(engine, chat, sampling, max_context_tokens)
+    samplers = {label: Sampler(engine, *how, max_context_tokens) for label, how in (own or {}).items()}
+    sessions = [_session(spec, samplers.get(spec.env, usual)) for spec in specs]
     pool = make_env if isinstance(make_env, EnvPool) else EnvPool(make_env, threaded=env_timeout_s is not None)
     engines = {session.trajectory.module_id: engine for session in sessions}
     try:
@@ -62,5 +65,5 @@ def collect(
 
 
 def _session(spec: EpisodeSpec, sampler: Sampler) -> TextSession:
-    trajectory = Trajectory(spec.group_id, spec.env_seed, spec.outcome_seed)
+    trajectory = Trajectory(spec.group_id, spec.env_seed, spec.outcome_seed, env=spec.env, level=spec.level)
     return TextSession(spec, PolicyConversation(trajectory, sampler, (spec.sampling_seed,)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ray
@@ -20,6 +20,7 @@ from ray.rllib.utils.checkpoints import Checkpointable
 from ray.rllib.utils.framework import get_device
 from ray.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME, WEIGHTS_SEQ_NO
 
+from ragen_envs.several import SeveralTextEnvs
 from ragen_envs.text import TextEnv
 from rllib_ragen.faults.heartbeat import resident_gib
 from rllib_ragen.faults.private_names.of_rllib import seed_of_runner
@@ -33,7 +34,8 @@ from rllib_ragen.rollout.env_pool import EnvPool
 from rllib_ragen.rollout.episodes import to_episode
 from rllib_ragen.rollout.game_episodes import Episode
 from rllib_ragen.rollout.rllib_metrics import log_episodes
-from rllib_ragen.rollout.specs import EpisodeSpec, training_specs
+from rllib_ragen.rollout.shares import shared_out
+from rllib_ragen.rollout.specs import EpisodeSpec, mixed_specs, training_specs
 from rllib_ragen.types import Sampling
 
 logger = logging.getLogger(__name__)
@@ -65,6 +67,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         self._is_actor = bool(self.worker_index)
         torch.set_num_threads(self.config.threads_of(actor=self._is_actor))
         self.chat = self.config.chat_format()
+        self._own = self.config.own_ways_to_reply()
         self.module: Any = None
         self.engines: dict[str, Engine] = {}
         """Engines by module id; empty until there are modules."""
@@ -100,10 +103,12 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
 
     def _look_at(self, env: Any) -> None:
         """Learns from an environment what it asks of a policy. Raises TypeError if it is no TextEnv."""
-        if not isinstance(env, TextEnv):
+        if isinstance(env, SeveralTextEnvs):
+            env.make_all()
+        elif not isinstance(env, TextEnv):
             raise TypeError(f"StarPO plays TextEnv environments, {self.config.env!r} makes a {type(env).__name__}")
         self._spaces = (env.observation_space, env.action_space)
-        self._max_turns = env.limits.max_turns
+        self._max_turns = env.max_turns if isinstance(env, SeveralTextEnvs) else env.limits.max_turns
 
     def make_module(self) -> None:
         """Starts this runner's own engines, one for each policy."""
@@ -214,6 +219,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
 
     def _collect(self, specs: Sequence[EpisodeSpec], sampling: Sampling) -> list[Episode]:
         """Returns one episode per spec."""
+        own = {label: (chat, replace(sampling, max_tokens=tokens)) for label, (chat, tokens) in self._own.items()}
         trajectories = collect(
             specs,
             engine=self.engine,
@@ -223,6 +229,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             max_context_tokens=self.config.max_context_tokens,
             max_concurrent=self.config.max_concurrent,
             env_timeout_s=self.config.env_timeout_s,
+            own=own,
         )
         return [to_episode(trajectory) for trajectory in trajectories]
 
@@ -239,7 +246,12 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
     def _plain_specs(self, count: int) -> list[EpisodeSpec]:
         first = self._next_plain_group
         self._next_plain_group += count
-        return training_specs(seed_of_runner(self), first, count, 1)
+        mixed = self.config.mixed_worlds()
+        if not mixed:
+            return training_specs(seed_of_runner(self), first, count, 1)
+        turns = shared_out([world.weight for world in mixed], first, count)
+        labels = [world.label for world in mixed]
+        return mixed_specs(seed_of_runner(self), turns, 1, labels, lambda turn: mixed[turn.env].target_level)
 
     def _report(self, episodes: list[Episode]) -> None:
         for episode in episodes:

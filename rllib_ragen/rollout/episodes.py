@@ -50,6 +50,8 @@ def to_episode(trajectory: Trajectory) -> SingleAgentEpisode:
         error=trajectory.error,
         outcome=trajectory.outcome,
         instance_key=trajectory.instance_key,
+        env=trajectory.env,
+        level=trajectory.level,
     )
     return episode
 
@@ -83,6 +85,8 @@ def to_trajectory(episode: SingleAgentEpisode) -> Trajectory:
         error=facts["error"],
         outcome=facts["outcome"],
         instance_key=facts["instance_key"],
+        env=facts["env"],
+        level=facts["level"],
     )
 
 

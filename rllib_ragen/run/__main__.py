@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rllib_ragen.config.command_line import make_parser, path_option, read_layers, run_command
+from rllib_ragen.config.environments import environments_word
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import algorithm_preset, flatten, merge, parse_config, preset, read_yaml, save_config
+from rllib_ragen.config.load import algorithm_preset, base_of, flatten, merge, parse_config, read_yaml, save_config
 from rllib_ragen.config.printable import command, word
 from rllib_ragen.config.schema import RunConfig
-from rllib_ragen.config.task_names import game_name, task_word
+from rllib_ragen.config.task_names import game_name
 from rllib_ragen.faults.ending import leave
 from rllib_ragen.faults.exit_codes import ExitCode, exit_code_of, sentence_of
 from rllib_ragen.faults.interrupt import Interrupt
@@ -27,9 +28,9 @@ from rllib_ragen.faults.watchdog import Watchdog
 from rllib_ragen.models.tiny.run_model import ensure_run_model
 from rllib_ragen.rollout.engines.choose import EngineChoice
 from rllib_ragen.run.console import Display, make_display
-from rllib_ragen.run.evaluation import find_baselines, results_table, scale_line
 from rllib_ragen.run.folder import CONFIG_FILE, RunFolder, SavedState
 from rllib_ragen.run.preflight import preflight
+from rllib_ragen.run.several import find_scales, results_tables, task_lines
 from rllib_ragen.run.start_ray import start_ray
 from rllib_ragen.starpo.checkpoint.manifest import config_differences, read_manifest
 from rllib_ragen.starpo.checks.build_config import build_config
@@ -96,10 +97,7 @@ def plan(options: argparse.Namespace) -> Job:
                 name = flag.replace("_", "-")
                 raise ConfigError(f"--resume takes its config from the run folder; --{name} cannot be given with it")
         return plan_resume(RunFolder.open(options.resume), given)
-    if options.config is not None:
-        base = read_yaml(options.config)
-    else:
-        base = preset(str(flatten(given).get("env.name", RunConfig().env.name)))
+    base = base_of(given) if options.config is None else read_yaml(options.config)
     algorithm = {} if options.algorithm is None else algorithm_preset(options.algorithm)
     seats = {"multi_agent": {"mode": "self_play"}} if options.self_play else {}
     return new_job(base, algorithm, seats, flags, assignments)
@@ -114,7 +112,7 @@ def new_job(*layers: Mapping[str, Any]) -> Job:
     config = build_config(*layers)
     engine = preflight(config)
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    name = config.name or f"{task_word(config.env.name)}-{stamp}-seed{config.seed}"
+    name = config.name or f"{environments_word(config)}-{stamp}-seed{config.seed}"
     return Job(config, engine, RunFolder.create(config, name), None)
 
 
@@ -215,16 +213,17 @@ def _run(job: Job, display: Display, interrupt: Interrupt) -> int:
     display.say(f"sampling    {job.engine.why}")
     if names := known_here_alone(config):
         display.say(f"note        {', '.join(names)}: registered by this program, not known to --resume and evaluate")
-    if game_name(config.env.name) is not None:
+    if not config.envs and game_name(config.env.name) is not None:
         display.say(f"policy      {ensure_run_model(config, display.say)}")
-    baselines = find_baselines(config)
-    display.say(f"task        {config.env.name}: {scale_line(baselines)}")
+    scales = find_scales(config)
+    for line in task_lines(config, scales):
+        display.say(f"task        {line}")
 
     start_ray(config)
     interrupt.install()
     from rllib_ragen.run.loop import Surroundings, run_training
 
-    training, reason = run_training(Surroundings(config, job.folder, display, interrupt, baselines), job.start)
+    training, reason = run_training(Surroundings(config, job.folder, display, interrupt, scales), job.start)
     display.close()
     if interrupt.requested:
         display.say(f"Stopped at iteration {training.iteration}, and saved. {how_to_go_on(job.folder)}")
@@ -232,7 +231,7 @@ def _run(job: Job, display: Display, interrupt: Interrupt) -> int:
     if training.stop_code is not ExitCode.DONE:
         display.say(f"Stopped after iteration {training.iteration}, because {reason}. {how_to_go_on(job.folder)}")
         return training.stop_code
-    tell_results(job, training, reason, display, results_table(training.evaluations, baselines))
+    tell_results(job, training, reason, display, results_tables(training.evaluations, scales))
     return 0
 
 

@@ -61,7 +61,7 @@ class RunLog:
         records = sample_records(sampled, advantages)
         _append(self._trajectories, [{"iteration": iteration, **record} for record in records])
         policies = {trajectory.module_id for trajectory in sampled}
-        tags = {f"{heading_of(name, policies)}/{name}": value for name, value in metrics.items()}
+        tags = {f"{heading_of(name, policies)}/{name.rpartition('/')[2]}": value for name, value in metrics.items()}
         self._tensorboard.curves(iteration, tags)
         if records:
             self._tensorboard.sample(iteration, records[0])
@@ -80,7 +80,7 @@ class RunLog:
         row = {"iteration": iteration, "split": split, "greedy": greedy, **result, "instances": dict(instances)}
         _append(self._progress, [row])
         way = "greedy" if greedy else "sampled"
-        self._tensorboard.curves(iteration, {f"{split}_{way}/{name}": value for name, value in result.items()})
+        self._tensorboard.curves(iteration, {_tag(f"{split}_{way}", name): value for name, value in result.items()})
         return row
 
     def close(self) -> None:
@@ -107,6 +107,12 @@ def measured(metrics: Mapping[str, Any]) -> Row:
     """Returns plain numbers, with None where there was nothing to measure: JSON has no NaN."""
     numbers = {name: float(value) for name, value in metrics.items()}
     return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+
+
+def _tag(heading: str, name: str) -> str:
+    """Returns an evaluation's tag in TensorBoard: one of several environments has a heading of its own."""
+    label, slash, rest = name.partition("/")
+    return f"{label}/{heading}/{rest}" if slash else f"{heading}/{name}"
 
 
 def _append(path: Path, rows: Sequence[Row]) -> None:

@@ -7,6 +7,7 @@ import os
 import sysconfig
 from pathlib import Path
 
+from rllib_ragen.config.environments import worlds
 from rllib_ragen.config.schema import RunConfig
 
 SET_IN_RAY_JOBS = "RAY_JOB_CONFIG_JSON_ENV_VAR"
@@ -20,7 +21,8 @@ def users_modules(config: RunConfig) -> list[str]:
     """
     if SET_IN_RAY_JOBS in os.environ:
         return []
-    names = (config.env.name, config.credit.estimator, config.credit.filter, config.learner.loss)
+    environments = [world.target.env.name for world in worlds(config)]
+    names = (*environments, config.credit.estimator, config.credit.filter, config.learner.loss)
     tops = {name.partition(":")[0].partition(".")[0] for name in names if ":" in name}
     found = []
     for top in sorted(tops):

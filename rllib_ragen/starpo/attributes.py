@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from rllib_ragen.config.schema import RunConfig, Section
+from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.config.section import Section
 
 _FLAT = ("multi_agent", "model", "rollout", "vllm", "credit", "learner", "diagnostics", "fault")
 """Sections whose keys are attributes; `env` is RLlib's env_config, the rest is of whoever drives the run."""

@@ -61,7 +61,7 @@ class RLlibBase(AlgorithmWithoutEvaluators):
             self._times[name] = perf_counter() - start
 
     @abstractmethod
-    def evaluate_split(self, split: str, num_instances: int, greedy: bool) -> dict[str, float]:
+    def evaluate_split(self, split: str, num_instances: int, greedy: bool, env: str | None = None) -> dict[str, float]:
         """Plays instances of a split."""
 
     def evaluate(self, parallel_train_future: object = None) -> Tree:

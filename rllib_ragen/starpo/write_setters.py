@@ -10,7 +10,8 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from rllib_ragen.config.schema import EnvSection, Section
+from rllib_ragen.config.schema import EnvSection
+from rllib_ragen.config.section import Section
 from rllib_ragen.starpo.attributes import ATTRIBUTES, SECTIONS, setter_of
 
 FILE = Path(__file__).with_name("setters.py")

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 
 from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import flatten, merge, preset
+from rllib_ragen.config.load import base_of, merge
 from rllib_ragen.config.messages import sentence
 from rllib_ragen.config.paths import (
     EMBEDDED_MODEL,
@@ -25,7 +25,8 @@ from rllib_ragen.config.paths import (
     leave_path,
     leave_paths,
 )
-from rllib_ragen.config.schema import MAX_SEED, MOST, RunConfig, Section, Seed
+from rllib_ragen.config.schema import MAX_SEED, MOST, RunConfig, Seed
+from rllib_ragen.config.section import Section
 from rllib_ragen.config.yaml_text import dump_yaml
 from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.sweep.space import Dimension, known_keys, read_space
@@ -78,7 +79,7 @@ class SweepSpec(Section):
 
     def dimensions(self) -> dict[str, Dimension]:
         """Returns the space. Raises ConfigError if it makes no sense."""
-        return read_space(self.space, known_keys(RunConfig().model_dump(mode="json")))
+        return read_space(self.space, known_keys())
 
     def combinations(self) -> list[Tree]:
         """Returns every choice, or both ends, of every dimension with those of every other: a grid, if all are
@@ -115,8 +116,7 @@ class SweepSpec(Section):
         """
         dimensions = self.dimensions()
         settings = merge(self.base, *(dimensions[name].settings(value) for name, value in values.items()))
-        env = str(flatten(settings).get("env.name", RunConfig().env.name))
-        return build_config(preset(env), settings, {"seed": seed})
+        return build_config(base_of(settings), settings, {"seed": seed})
 
 
 def read_sweep(tree: Mapping[str, object], folder: Path | None = None, *, smoke: bool = False) -> SweepSpec:

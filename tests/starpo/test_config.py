@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from rllib_ragen.config.schema import RunConfig, Section
+from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.config.section import Section
 from rllib_ragen.starpo import write_setters
 from rllib_ragen.starpo.algorithm import StarPO
 from rllib_ragen.starpo.attributes import ATTRIBUTES, flat_attributes, setter_of

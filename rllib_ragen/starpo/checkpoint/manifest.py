@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from rllib_ragen.starpo.checkpoint.layout import STATE_FILE
 _FORMAT = 2
 """Number of the layout: to be raised when older versions could misread it."""
 _SEAL = "sha256"
-_SECTIONS = ("env", "multi_agent", "model", "rollout", "vllm", "credit", "learner", "diagnostics")
+_SECTIONS = ("env", "envs", "multi_agent", "model", "rollout", "vllm", "credit", "learner", "diagnostics")
 """Sections of the config that a checkpoint holds; the others are about a run's length and its watching."""
 _DECAY = "learner.decay_iterations"
 
@@ -57,7 +58,7 @@ def config_differences(saved: Mapping[str, object], now: Mapping[str, object]) -
     `learner.decay_iterations` is compared only where both say it: else it is the run's length.
     """
     before, after = _comparable(saved), _comparable(now)
-    keys = [key for key in {**before, **after} if key == "seed" or key.split(".")[0] in _SECTIONS]
+    keys = [key for key in {**before, **after} if key == "seed" or re.split(r"[.\[]", key)[0] in _SECTIONS]
     if None in (before.get(_DECAY), after.get(_DECAY)):
         keys = [key for key in keys if key != _DECAY]
     return [
