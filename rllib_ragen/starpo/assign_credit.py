@@ -9,13 +9,10 @@ from ray.rllib.core.learner.learner_group import LearnerGroup
 
 from rllib_ragen.config.environments import reply_limits
 from rllib_ragen.config.schema import CreditSection, LearnerSection
+from rllib_ragen.credit.by_environment import rows_by_environment
 from rllib_ragen.credit.estimator import Estimator
-from rllib_ragen.credit.groups import env_labels
 from rllib_ragen.credit.kl_reward import with_kl_cost
-from rllib_ragen.credit.normalise import normalised_rewards
 from rllib_ragen.credit.overlong import without_overlong
-from rllib_ragen.credit.rows import to_rows
-from rllib_ragen.credit.weighting import loss_weights
 from rllib_ragen.learner.remote_scores import critic_values, reference_logprobs
 from rllib_ragen.starpo.config import StarPOConfig
 from rllib_ragen.types import TokenRow, Trajectory
@@ -48,9 +45,6 @@ def assign_credit(
 ) -> tuple[list[TokenRow], dict[str, float]]:
     """Returns one row per trajectory with a sampled token, in order; and what was measured on the way.
 
-    Of several environments each is credited as if it were alone: means, deviations, whitening, baselines and weights
-    are its own, whatever the estimator. So no environment's rewards are noise in another's.
-
     Args:
         trajectories: of one policy, whole groups, none failed.
         kept_ratios: share of its groups that these are, by an environment's label; 1 where none is told.
@@ -69,12 +63,4 @@ def assign_credit(
     if update.kl_coeff and update.kl_in == "reward":
         reference = reference_logprobs(learners, judged)
         judged, measured["kl"] = with_kl_cost(judged, reference, update.kl_coeff, update.kl_estimator)
-    rows: dict[int, TokenRow] = {}
-    for env in env_labels(trajectories):
-        mine = [index for index, trajectory in enumerate(trajectories) if trajectory.env == env]
-        own, seen = [trajectories[index] for index in mine], None if values is None else [values[i] for i in mine]
-        credits = estimator(normalised_rewards([judged[index] for index in mine], section), seen)
-        weights = loss_weights(own, kept_ratios.get(env, 1.0), section)
-        learnt = [index for index in mine if trajectories[index].num_reply_tokens]
-        rows |= zip(learnt, to_rows(own, credits, seen, section.normalize, weights), strict=True)
-    return [rows[index] for index in sorted(rows)], measured
+    return rows_by_environment(trajectories, judged, values, estimator, section, kept_ratios), measured
