@@ -31,11 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
 
     def work() -> None:
-        config, saved, label = plan(options)
+        config, saved = plan(options)
         print(f"sampling  {preflight(config, writes=False).why}", flush=True)
         number, fault = options.num_instances or config.eval.num_test_instances or 256, config.fault
         with Watchdog(on_stderr, report_after_s=fault.report_after_s, hang_timeout_s=fault.hang_timeout_s):
-            evaluate(config, saved, options.split, number, label)
+            evaluate(config, saved, options.split, number, asked_label(config, options))
 
     return run_command(work, keys=options.keys)
 
@@ -60,9 +60,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def plan(options: argparse.Namespace) -> tuple[RunConfig, SavedState | None, str | None]:
-    """Returns the config to evaluate under, the checkpoint to load into it (None: the model folder as it is), and the
-    label of the one of several environments that is asked for (None: all).
+def plan(options: argparse.Namespace) -> tuple[RunConfig, SavedState | None]:
+    """Returns the config to evaluate under, and the checkpoint to load into it (None: the model folder as it is).
 
     Raises:
         ConfigError: whatever is wrong, in one sentence.
@@ -74,9 +73,14 @@ def plan(options: argparse.Namespace) -> tuple[RunConfig, SavedState | None, str
         folder = RunFolder.open(path)
         best = folder.best_checkpoint() if options.checkpoint == "best" else None
         of_run = folder.config()
-        given, label = without_label(of_run, given)
-        return build_config(of_run.model_dump(), given), best or folder.newest_checkpoint(), label
-    return build_config(base_of(given), given, {"model": {"path": model}}), None, None
+        given, _ = without_label(of_run, given)
+        return build_config(of_run.model_dump(), given), best or folder.newest_checkpoint()
+    return build_config(base_of(given), given, {"model": {"path": model}}), None
+
+
+def asked_label(config: RunConfig, options: argparse.Namespace) -> str | None:
+    """Returns the label of the one of several environments that `--env` names; None: all, or there is only one."""
+    return without_label(config, merge(*read_layers(options)))[1]
 
 
 def evaluate(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rllib_ragen.config.errors import ConfigError
@@ -45,7 +44,7 @@ class Surroundings:
     """Listener to what happens."""
     interrupt: Interrupt
     """Switch that ends the run after its current step, saved but neither tested nor exported."""
-    scales: Scales = MappingProxyType({"": None})
+    scales: Scales = field(default_factory=lambda: {"": None})
     """Floor and ceiling of everything that is evaluated, for the display."""
     on_evaluation: OnEvaluation | None = None
     on_save: OnSave | None = None

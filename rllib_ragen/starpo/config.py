@@ -124,6 +124,8 @@ class StarPOConfig(FluentSetters):
         """
         if isinstance(env, str) and not is_registered_env(env):
             env = register_task(env)
+        if env is not NotProvided and self.env == SEVERAL:
+            self.env_config = {}
         super().environment(env, env_config=env_config, **kwargs)
         return self
 
@@ -140,6 +142,7 @@ class StarPOConfig(FluentSetters):
             raise ValueError("environments(): name at least one, as in environments({'name': 'sokoban'})")
         for entry in entries:
             task_name(str(entry.get("name", RunConfig().env.name)))
+        self.env_config = {}  # RLlib would keep what an earlier environment was given.
         super().environment(SEVERAL, env_config={"envs": [dict(entry) for entry in entries]})
         return self
 
@@ -390,6 +393,8 @@ class StarPOConfig(FluentSetters):
             # RLlib's copy for evaluation runners, of which there are none.
             return
         run = self.to_run_config()
+        if run.envs and self.is_multi_agent:
+            raise ConfigError("multi_agent(policies=…) with several environments: each is for one agent; leave it out")
         check_config(run, shipped_env=not self._is_somebody_elses())
         if self.has_several_agents:
             check_groups_are_drawn_one_by_one(run)

@@ -40,12 +40,17 @@ def tree_of_several(env_config: Mapping[str, Any], reply_prefix: str) -> Tree:
     """Returns what RunConfig says of the environments in `env_config`.
 
     Raises:
-        ConfigError: a prefix for all of them.
+        ConfigError: something that is said of all of them.
     """
     if reply_prefix:
         raise ConfigError(
             f"env.reply_prefix={reply_prefix!r} with several environments: each has its own; allowed: reply_prefix of"
             " the entries"
+        )
+    unknown = sorted(env_config.keys() - {"envs"})
+    if unknown:
+        raise ConfigError(
+            f"env_config: {unknown[0]!r} with several environments: each has its own; allowed: the entries' keys"
         )
     return {"envs": env_config["envs"]}
 

@@ -12,8 +12,8 @@ from ragen_envs.registry import env_names, make_text_env
 from ragen_envs.several import SeveralTextEnvs
 from rllib_ragen.config.task_names import game_name, task_id, task_name
 
-SEVERAL = "ragen/several"
-"""RLlib's id of several environments in one run; which they are, `env_config` says."""
+SEVERAL = "ragen/*"
+"""RLlib's id of several environments in one run, which no name can make; which they are, `env_config` says."""
 
 
 def register_text_envs() -> None:

@@ -24,7 +24,7 @@ from rllib_ragen.starpo.checkpoint.manifest import config_differences
 from rllib_ragen.starpo.checks.build_config import build_config
 
 LEVELS = {"levels": [{"task": {"min_solution_steps": 1}, "max_actions": 5}, {"task": {"min_solution_steps": 6}}]}
-SOKOBAN = {"name": "ragen/Sokoban-v0", "weight": 2, "task": {"observation": "both"}, "max_actions": 20}
+SOKOBAN: dict[str, Any] = {"name": "ragen/Sokoban-v0", "weight": 2, "task": {"observation": "both"}, "max_actions": 20}
 LAKE = {"name": "frozen_lake", "task": {"size": 5}, "max_turns": 7, "think": False, "max_reply_tokens": 30}
 SEVERAL: dict[str, Any] = {"envs": [{**SOKOBAN, "curriculum": {**LEVELS, "eval_levels": "all"}}, LAKE]}
 
@@ -37,18 +37,13 @@ def test_each_environment_is_a_config_of_its_own() -> None:
         {"observation": "both", "min_solution_steps": 1}, {"observation": "both", "min_solution_steps": 6},
     ]  # fmt: skip
     assert [level.text_limits().max_actions for level in sokoban.levels] == [5, 20]
-    assert sokoban.target == build_config(
-        {"env": {**SOKOBAN, "task": sokoban.target.env.task}} | {"env": _without(SOKOBAN, sokoban.target.env.task)}
-    )
+    alone = {key: value for key, value in SOKOBAN.items() if key != "weight"} | {"task": sokoban.target.env.task}
+    assert sokoban.target == build_config({"env": alone})
     assert (lake.target.text_limits().max_turns, lake.target.text_limits().think) == (7, False)
     assert reply_limits((sokoban, lake), 0) == {"sokoban": config.rollout.max_reply_tokens, "frozen_lake": 30}
     assert [exam.path for exam in exams((sokoban, lake))] == ["sokoban", "sokoban/level_1", "frozen_lake"]
     assert is_mixed((sokoban, lake)) and is_mixed((sokoban,)) and not is_mixed((lake,))
     assert environments_word(config) == "sokoban-frozen_lake"
-
-
-def _without(entry: dict[str, Any], task: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if key != "weight"} | {"task": task}
 
 
 def test_a_single_environment_is_one_without_a_label() -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium as gym
 import pytest
 
 from ragen_envs.registry import make_text_env
 from ragen_envs.several import SeveralTextEnvs
 
-SOKOBAN = [
+SOKOBAN: list[dict[str, Any]] = [
     {"name": "sokoban", "task": {"min_solution_steps": 1}, "limits": {"max_turns": 3}},
     {"name": "sokoban", "task": {"min_solution_steps": 6}, "limits": {"max_actions": 20}},
 ]
-LAKE = [{"name": "frozen_lake", "task": {"size": 5}, "limits": {"think": False, "max_turns": 7}}]
+LAKE: list[dict[str, Any]] = [{"name": "frozen_lake", "task": {"size": 5}, "limits": {"think": False, "max_turns": 7}}]
 
 
 def test_each_plays_as_it_does_by_itself() -> None:

@@ -16,7 +16,7 @@ from tests.starpo.test_resume import numbers, state_of
 
 pytestmark = pytest.mark.usefixtures("local_ray")
 LAKE = {"name": "frozen_lake", "task": {"success_rate": 1.0}, "max_turns": 2, "think": False, "max_reply_tokens": 12}
-SOKOBAN = {
+SOKOBAN: dict[str, Any] = {
     "name": "sokoban",
     "weight": 2,
     "curriculum": {
@@ -28,7 +28,13 @@ SOKOBAN = {
 
 def config_of(*entries: dict[str, Any], **training: Any) -> StarPOConfig:
     config = StarPOConfig().environments(*entries).rollout(engine="hf")
-    given = {"num_groups": 6, "group_size": 4, "lr": 1e-3, "torch_threads": 1, "estimator": "reinforce++"}
+    given: dict[str, Any] = {
+        "num_groups": 6,
+        "group_size": 4,
+        "lr": 1e-3,
+        "torch_threads": 1,
+        "estimator": "reinforce++",
+    }
     return config.training(**given, **training).diagnostics(diagnostics_interval=2, diagnostics_num_prompts=4)
 
 
@@ -127,5 +133,9 @@ def test_what_python_says_comes_back_as_it_was_said() -> None:
         config_of(SOKOBAN, LAKE).llm(reply_prefix="<think>").to_run_config()
     with pytest.raises(ConfigError, match=r"^env_config: unknown key 'level'; allowed: task, limits, curriculum$"):
         StarPOConfig().environment("sokoban", env_config={"level": 3}).to_run_config()
+    with pytest.raises(ConfigError, match=r"^env_config: 'task' with several environments"):
+        config_of(SOKOBAN, LAKE).environment(env_config={"task": {}}).to_run_config()
+    with pytest.raises(ConfigError, match=r"^multi_agent\(policies=…\) with several environments"):
+        config_of(SOKOBAN, LAKE).multi_agent(policies={"a"}, policy_mapping_fn=lambda *_: "a").validate()
     with pytest.raises(ConfigError, match=r"^envs\[1\].reply_prefix='Up' is not how a reply can begin"):
         config_of(SOKOBAN, {**LAKE, "reply_prefix": "Up"}).validate()

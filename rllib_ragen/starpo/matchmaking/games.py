@@ -133,7 +133,7 @@ class GameMatchmaker(Matchmaker):
             spec = instances[instance]
             luck = seed_of(Stream.EVALUATION_OUTCOME, spec.outcome_seed, mine, number)
             sampling = seed_of(Stream.EVALUATION_SAMPLING, spec.sampling_seed, mine, number)
-            specs.append(GameSpec(f"{split}-{game}", spec.env_seed, luck, sampling, split, others))
+            specs.append(GameSpec(f"{split}-{game}", spec.env_seed, luck, sampling, split, seats=others))
         return specs
 
     def to_copy(self, iteration: int, own: Sequence[Trajectory]) -> tuple[str, str] | None:
@@ -171,7 +171,7 @@ def seat_statistics(trajectories: Sequence[Trajectory], seats: Sequence[str], su
 
 
 def _with_seats(spec: EpisodeSpec, seats: tuple[tuple[str, str], ...]) -> GameSpec:
-    return GameSpec(spec.group_id, spec.env_seed, spec.outcome_seed, spec.sampling_seed, spec.split, seats)
+    return GameSpec(spec.group_id, spec.env_seed, spec.outcome_seed, spec.sampling_seed, spec.split, seats=seats)
 
 
 def make_matchmaker(plan: PolicyPlan) -> Matchmaker:
