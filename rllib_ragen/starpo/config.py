@@ -125,7 +125,7 @@ class StarPOConfig(FluentSetters):
         if isinstance(env, str) and not is_registered_env(env):
             env = register_task(env)
         if env is not NotProvided and self.env == SEVERAL:
-            self.env_config = {}
+            self.env_config.clear()
         super().environment(env, env_config=env_config, **kwargs)
         return self
 
@@ -142,7 +142,7 @@ class StarPOConfig(FluentSetters):
             raise ValueError("environments(): name at least one, as in environments({'name': 'sokoban'})")
         for entry in entries:
             task_name(str(entry.get("name", RunConfig().env.name)))
-        self.env_config = {}  # RLlib would keep what an earlier environment was given.
+        self.env_config: Tree = {}  # RLlib would keep what an earlier environment was given.
         super().environment(SEVERAL, env_config={"envs": [dict(entry) for entry in entries]})
         return self
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rllib_ragen.config.errors import ConfigError
+from rllib_ragen.diagnostics.metrics import find_metric, heading_of, label_of, unit_of
 from rllib_ragen.starpo.algorithm import StarPO
 from rllib_ragen.starpo.config import StarPOConfig
 from tests.starpo.build import metrics_of
@@ -84,6 +85,10 @@ def test_statistics_are_in_all_and_by_environment(trained: dict[str, Any]) -> No
     assert found["frozen_lake/turns_mean"] <= 2 and "frozen_lake/levels_open" not in found
     assert found["sokoban/levels_open"] == 2 and trained["results"][0]["starpo"]["sokoban/level_1_groups"] == 4
     assert found["sokoban/level_1_groups"] + found["sokoban/level_2_groups"] == 4
+    assert {name for name in found if find_metric(name) is None} == set(), "not in diagnostics/metrics.py"
+    assert {name.partition("/")[2] for name in found if name.startswith("frozen_lake/")} <= set(found), "the same names"
+    assert (heading_of("sokoban/level_1_groups"), heading_of("levels_open")) == ("sokoban", "curriculum")
+    assert (label_of("level_2_success"), unit_of("sokoban/success")) == ("level 2 success", "share")
     assert math.isfinite(found["sokoban/first_turn_conditional_entropy_token"])
     assert math.isnan(found["first_turn_conditional_entropy_token"]), "not over all prompts together"
 
