@@ -26,13 +26,14 @@ class RunLog:
 
     def __init__(self, folder: Path, start: int = 0) -> None:
         """Opens the logs of a run that goes on after iteration `start`; what was logged later will be done again."""
-        from rllib_ragen.run.tensorboard import TensorBoardLog
+        from rllib_ragen.run.tensorboard import TensorBoardLog, is_measured
 
         self._progress = folder / "progress.jsonl"
         self._csv = folder / "progress.csv"
         self._trajectories = folder / "trajectories.jsonl"
         self._alarms = folder / "alarms.jsonl"
         self._columns: list[str] = []
+        self._shows_information = is_measured
         for path in (self._progress, self._trajectories, self._alarms):
             _rewrite(path, lambda row: row["iteration"] <= start)
         self._write_csv([row for row in self.rows() if "split" not in row])
@@ -65,7 +66,7 @@ class RunLog:
         self._tensorboard.curves(iteration, tags)
         if records:
             self._tensorboard.sample(iteration, records[0])
-        if metrics.get("first_turn_regime") is not None:
+        if self._shows_information(metrics):
             self._tensorboard.figures(iteration, [row for row in self.rows() if "split" not in row])
         return row
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from rllib_ragen.config.printable import safe
 from rllib_ragen.diagnostics.information import Regime
-from rllib_ragen.diagnostics.information_probe import SAMPLES
+from rllib_ragen.diagnostics.information_probe import REGIME, SAMPLES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +21,8 @@ Row = Mapping[str, Any]
 _PARTS = ("rollout", "wait", "update", "diagnostics", "sync")
 _MAX_SHOWN = 20_000
 """Characters of one reply or prompt: TensorBoard turns the text into HTML again whenever a page asks for it."""
-_X, _Y, _REGIME = "conditional_entropy_token", "information_share", "regime"
+_FIRST_REGIME = f"{next(iter(SAMPLES))}_{REGIME}"
+_X, _Y, _REGIME = "conditional_entropy_token", "information_share", REGIME
 
 
 class TensorBoardLog:
@@ -45,11 +46,12 @@ class TensorBoardLog:
         self._writer.add_text("trajectory", as_text(record), iteration)
 
     def figures(self, iteration: int, rows: Sequence[Row]) -> None:
-        """Draws regimes and times of the training rows so far."""
+        """Draws regimes, of several environments each one's, and times of the training rows so far."""
         if not self._draws:
             return
-        for sample in SAMPLES:
-            self._writer.add_figure(f"regime/{sample}", regime_figure(rows, sample), iteration)
+        for prefix, own in _by_environment(rows).items():
+            for sample in SAMPLES:
+                self._writer.add_figure(f"{prefix}regime/{sample}", regime_figure(own, sample), iteration)
         self._writer.add_figure("time/of_an_iteration", time_figure(rows), iteration)
 
     def close(self) -> None:
@@ -65,6 +67,26 @@ def as_text(record: Row) -> str:
     for number, turn in enumerate(record["turns"], start=1):
         parts += [f"turn {number}, reward {turn['reward']:g}", _code(turn["prompt"]), "reply", _code(turn["reply"])]
     return "\n\n".join(parts)
+
+
+def is_measured(row: Row) -> bool:
+    """Says whether information in reasoning was measured in this iteration, in one of the environments at least."""
+    return bool(_measured_prefixes(row))
+
+
+def _measured_prefixes(row: Row) -> list[str]:
+    """Returns what stands before the names of environments whose information was measured: `sokoban/`, or nothing."""
+    names = [name for name, value in row.items() if value is not None]
+    return [name.removesuffix(_FIRST_REGIME) for name in names if name.rpartition("/")[2] == _FIRST_REGIME]
+
+
+def _by_environment(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Returns each environment's rows under the names of a run of it alone."""
+    prefixes = dict.fromkeys(prefix for row in rows for prefix in _measured_prefixes(row))
+    return {
+        prefix: [{name.removeprefix(prefix): row[name] for name in row if name.startswith(prefix)} for row in rows]
+        for prefix in prefixes
+    }
 
 
 def regime_figure(rows: Sequence[Row], sample: str) -> Figure:

@@ -88,5 +88,7 @@ def test_a_cluster_is_sent_the_top_of_each_import_path_but_not_what_is_installed
     (folder / "single_file.py").write_text("def keep(ranking): return ranking.groups\n")
     assert users_modules(config) == [str(folder / "my_pkg"), str(folder / "single_file.py")]
     assert users_modules(RunConfig()) == []
+    several = RunConfig.model_validate({"envs": [{}, {"name": WORLD}]})
+    assert users_modules(several) == [str(folder / "my_pkg")]
     monkeypatch.setenv(SET_IN_RAY_JOBS, "{}")
     assert users_modules(config) == []

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rllib_ragen.run.tensorboard import TensorBoardLog, as_text, regime_figure, time_figure
+from rllib_ragen.run.tensorboard import TensorBoardLog, as_text, is_measured, regime_figure, time_figure
 
 HOSTILE = (
     "<script>alert(1)</script>\n# heading\n\u2028[link](http://example.invalid)\n```\n![](http://example.invalid/x)"
@@ -41,6 +41,22 @@ def test_a_run_is_a_picture_text_and_curves(tmp_path: Path) -> None:
     image = seen.Images("time/of_an_iteration")[0]
     assert image.encoded_image_string.startswith(b"\x89PNG") and image.width > 300
     assert seen.Tags()["tensors"] == ["trajectory/text_summary"]
+
+
+def test_each_of_several_environments_has_its_regimes(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    plain = rows()
+    of_two = [{**dict.fromkeys(row), **{f"{label}/{name}": value for label in "ab" for name, value in row.items()}}
+              | {"iteration": row["iteration"], "time_rollout_s": 2.0} for row in plain]  # fmt: skip
+    assert is_measured(of_two[0]) and not is_measured(of_two[1]) and is_measured(plain[0])
+    board = TensorBoardLog(tmp_path, None)
+    board.figures(5, of_two)
+    board.close()
+    seen = EventAccumulator(str(tmp_path))
+    seen.Reload()
+    regimes = [f"{label}/regime/{sample}" for label in "ab" for sample in ("any_turn", "first_turn")]
+    assert sorted(seen.Tags()["images"]) == [*regimes, "time/of_an_iteration"]
 
 
 def test_every_line_of_a_reply_is_code() -> None:

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from ragen_envs.registry import register_text_env
+from ragen_envs.sokoban.env import SokobanEnv
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.diagnostics.metrics import find_metric, heading_of, label_of, unit_of
 from rllib_ragen.starpo.algorithm import StarPO
 from rllib_ragen.starpo.config import StarPOConfig
+from rllib_ragen.starpo.users_names import known_here_alone
 from tests.starpo.build import metrics_of
 from tests.starpo.test_resume import numbers, state_of
 
@@ -123,6 +126,13 @@ def test_one_environment_with_a_curriculum_has_plain_names(tmp_path: Path) -> No
     specs = algo._matchmaker.training_specs(6, 40)
     assert {spec.level for spec in specs} == {0, 1}
     algo.stop()
+
+
+def test_a_users_environment_among_them_reaches_other_processes() -> None:
+    register_text_env("my_rooms", SokobanEnv)
+    config = StarPOConfig().environments({"name": "my_rooms"}, LAKE)
+    assert config.to_dict()["registered_in_python"] == {"environment": {"my_rooms": SokobanEnv}}
+    assert known_here_alone(config.to_run_config()) == ["my_rooms"]
 
 
 def test_what_python_says_comes_back_as_it_was_said() -> None:
