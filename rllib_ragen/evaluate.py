@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ragen_envs.splits import Split
 from rllib_ragen.config.command_line import make_parser, positive, read_layers, run_command
-from rllib_ragen.config.environments import without_label, worlds
+from rllib_ragen.config.environments import environments_told, without_label
 from rllib_ragen.config.load import base_of, merge
 from rllib_ragen.config.paths import enter_model
 from rllib_ragen.config.schema import RunConfig
@@ -103,7 +103,7 @@ def evaluate(
         if saved:
             load(algo, saved)
         where = f"{saved.path.parent.name}/{saved.path.name}" if saved else config.model.path
-        print(f"{told(config, label)}, {split} split, {where}", flush=True)
+        print(f"{label or environments_told(config)}, {split} split, {where}", flush=True)
         for greedy in (False, True):
             result = measured(algo.evaluate_split(split, num_instances, greedy, label))
             if result["success"] is None:
@@ -115,13 +115,6 @@ def evaluate(
         print(f"on this scale: {scales_line(scales)}")
     finally:
         algo.stop()
-
-
-def told(config: RunConfig, label: str | None) -> str:
-    """Names the environment, or the environments, that are evaluated."""
-    if not config.envs:
-        return config.env.name
-    return label or ", ".join(world.label for world in worlds(config))
 
 
 def lines_of(found: Evaluation, result: Mapping[str, float | None], *, alone: bool = False) -> list[str]:

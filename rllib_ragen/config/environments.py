@@ -105,6 +105,11 @@ def alone(config: RunConfig, entry: EntrySection) -> RunConfig:
     return config.model_copy(update={"env": env, "envs": [], "rollout": rollout})
 
 
+def environments_told(config: RunConfig) -> str:
+    """Names the run's environments for people: `sokoban`, `sokoban, frozen_lake`. Imports nothing."""
+    return ", ".join(label_of(entry) for entry in config.envs) or config.env.name
+
+
 def environments_word(config: RunConfig) -> str:
     """Says what files may be called after the run's environments: `sokoban`, `sokoban-frozen_lake`,
     `sokoban-and-4-more`.

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragen_envs.tree import Tree
-from rllib_ragen.config.environments import environments_word, worlds
+from rllib_ragen.config.environments import environments_told, worlds
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten
 from rllib_ragen.config.schema import RunConfig
@@ -130,7 +130,7 @@ def group_runs(runs: Sequence[Run]) -> list[Group]:
         setting = settings[keys.index(key)]
         label = ", ".join(f"{name.split('.')[-1]}={setting.get(name)}" for name in differing)
         groups.append(
-            Group(label or (members[0].name if len(members) == 1 else environments_word(members[0].config)), members)
+            Group(label or (members[0].name if len(members) == 1 else environments_told(members[0].config)), members)
         )
     return groups
 

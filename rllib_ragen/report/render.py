@@ -14,7 +14,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from ragen_envs.tree import Tree
-from rllib_ragen.config.environments import environments_word
+from rllib_ragen.config.environments import environments_told
 from rllib_ragen.config.yaml_text import dump_yaml
 from rllib_ragen.diagnostics.information import Regime
 from rllib_ragen.report.data import Group, Run, group_runs
@@ -67,7 +67,7 @@ def render(runs: Sequence[Run], max_trajectories: int) -> str:
     page = Environment(autoescape=True, undefined=StrictUndefined).from_string(_file("page.html"))
     return page.render(
         title=runs[0].name if len(runs) == 1 else f"{len(runs)} runs",
-        subtitle=f"{', '.join(sorted({environments_word(run.config) for run in runs}))} · rllib_ragen",
+        subtitle=f"{', '.join(sorted({environments_told(run.config) for run in runs}))} · rllib_ragen",
         css=Markup(_file("page.css")),
         script=Markup(script),
         script_hash=f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}",
