@@ -39,6 +39,7 @@ class Stream(IntEnum):
     SUBSTITUTE_MOVES = 24
     CHAT_SAMPLING = 25
     OFFLINE_ORDER = 26
+    CURRICULUM_LEVEL = 27
 
 
 def seed_of(stream: Stream, *words: int) -> int:

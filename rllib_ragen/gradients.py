@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rllib_ragen.config.command_line import make_parser, path_option, positive, read_layers, run_command
+from rllib_ragen.config.environments import environments_told
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import merge
 from rllib_ragen.config.schema import RunConfig
@@ -91,10 +92,12 @@ def measure(config: RunConfig, saved: SavedState, num_buckets: int, out: Path) -
     finally:
         algo.stop()
     if not found.buckets:
-        raise ConfigError(f"{saved.path}: no episode of {config.env.name} has a sampled token; play it to see why")
+        raise ConfigError(
+            f"{saved.path}: no episode of {environments_told(config)} has a sampled token; play it to see why"
+        )
     found = replace(found, coefficients=found.coefficients | {"kl": kl_coeff})
     shape = f"{config.rollout.num_groups} groups of {config.rollout.group_size}"
-    print(f"{config.env.name}, iteration {saved.iteration}, {shape}; norms of each bucket's mean gradient:")
+    print(f"{environments_told(config)}, iteration {saved.iteration}, {shape}; norms of each bucket's mean gradient:")
     print(gradient_table(found))
     tree = {"checkpoint": str(saved.path), "iteration": saved.iteration, **found.to_json()}
     out.write_text(json.dumps(tree, indent=2) + "\n", encoding="utf-8")

@@ -129,6 +129,10 @@ class Trajectory:
     """Canonical text of the task instance; empty where the environment names none."""
     rewards: dict[str, float] = field(default_factory=dict)
     """What each function of `rewards` gave, before its weight, summed over the turns; by label."""
+    env: str = ""
+    """Label of the environment among several of a run; empty: it is the only one."""
+    level: int = -1
+    """Index of the curriculum's level; −1: there is no curriculum."""
 
     @property
     def instance(self) -> str:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from types import NoneType
-from typing import Any, NoReturn, get_args
+from typing import Any, NoReturn, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
 from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import flatten, merge, nest, parse_assignments
+from rllib_ragen.config.load import merge, nest, parse_assignments
 from rllib_ragen.config.messages import allowed
 from rllib_ragen.config.paths import enter_path
-from rllib_ragen.config.schema import RESULTS, RunConfig
-from rllib_ragen.config.section import MOST, Section
+from rllib_ragen.config.schema import RESULTS, EntrySection, EnvSection, RunConfig
+from rllib_ragen.config.section import MOST, Section, section_of
 from rllib_ragen.config.yaml_text import YAMLError, parse_yaml
 from rllib_ragen.faults.exit_codes import FORESEEN, ExitCode, exit_code_of, sentence_of
 
@@ -150,9 +150,8 @@ def field_of(key: str) -> FieldInfo:
     fields = RunConfig.model_fields
     *sections, last = key.split(".")
     for name in sections:
-        section = fields[name].annotation
-        assert isinstance(section, type)
-        assert issubclass(section, Section)
+        section = section_of(fields[name].annotation)
+        assert section is not None
         fields = section.model_fields
     return fields[last]
 
@@ -160,9 +159,31 @@ def field_of(key: str) -> FieldInfo:
 def key_table() -> str:
     """Returns every key with its default, its range and what it means, one line each."""
     lines = []
-    for key, default in flatten(RunConfig().model_dump(mode="json") | _SHOWN).items():
-        field = field_of(key)
+    for key, field in _fields(RunConfig):
+        default = _SHOWN.get(key, field.get_default(call_default_factory=True))
+        if isinstance(default, tuple):
+            default = list(default)
         value = "null" if default is None else str(default).lower() if isinstance(default, bool) else default
-        value = repr(value) if value == "" else value
+        value = "" if field.is_required() else repr(value) if value == "" else value
         lines.append(f"{key:34} {value!s:22} {allowed(field):34} {field.description}")
     return "\n".join([f"{'key':34} {'default':22} {'allowed':34} meaning", *lines])
+
+
+def key_names() -> list[str]:
+    """Returns every dotted key, but for those of sections in lists."""
+    return [key for key, _ in _fields(RunConfig) if "[" not in key]
+
+
+def _fields(schema: type[Section], prefix: str = "", known: Collection[str] = ()) -> Iterator[tuple[str, FieldInfo]]:
+    """Goes through all keys; sections that may be missing, and those in lists, are keys themselves."""
+    for name, field in schema.model_fields.items():
+        inner = section_of(field.annotation)
+        if name in known:
+            continue
+        if inner is None or inner is not field.annotation:
+            yield f"{prefix}{name}", field
+        if inner is not None:
+            several = "[…]" if get_origin(field.annotation) is list else ""
+            # Of an environment among several only what the one of `env` has not.
+            known_there = EnvSection.model_fields if inner is EntrySection else ()
+            yield from _fields(inner, f"{prefix}{name}{several}.", known_there)

@@ -25,10 +25,16 @@ def parse_config(*layers: Mapping[str, object]) -> RunConfig:
     checked.
 
     Raises:
-        ConfigError: an unknown key, or a value out of range.
+        ConfigError: an unknown key, a value out of range, or both `env` and `envs`.
     """
+    tree = merge(*layers)
+    if tree.get("envs") and "env" in tree:
+        raise ConfigError(
+            "env and envs are both given, and exclude each other: say everything about the environments in envs, or"
+            " leave it out for the one of env"
+        )
     try:
-        return RunConfig.model_validate(merge(*layers))
+        return RunConfig.model_validate(tree)
     except ValidationError as error:
         raise ConfigError(sentence(error)) from None
 
@@ -81,13 +87,17 @@ def preset(env_name: str) -> Tree:
 
 def foundation(*given: Mapping[str, Any]) -> Tree:
     """Returns what lies beneath the layers `given`: the settings of the paper that they name (`preset`), or those that
-    ship for their environment.
+    ship for their environment. Several environments (`envs`) say everything about themselves: beneath them lies the
+    paper's rest, or nothing.
 
     Raises:
         ConfigError: unknown environment or preset.
     """
     said = merge(*given)
-    env_name, paper = str(flatten(said).get("env.name", RunConfig().env.name)), said.get("preset")
+    paper = said.get("preset")
+    if said.get("envs"):
+        return {} if paper is None else _paper_settings(paper)
+    env_name = str(flatten(said).get("env.name", RunConfig().env.name))
     return preset(env_name) if paper is None else paper_preset(paper, env_name)
 
 
@@ -98,16 +108,20 @@ def paper_preset(paper: object, env_name: str) -> Tree:
     Raises:
         ConfigError: unknown environment or preset.
     """
-    if paper not in PAPER_PRESETS:
-        raise ConfigError(f"preset: unknown {paper!r}; {nearest(str(paper), list(PAPER_PRESETS))}")
-    own = preset(env_name)
-    tree = parse_yaml(paper_file(str(paper)).read_text(encoding="utf-8"))
+    tree, own = _paper_settings(paper), preset(env_name)
     name = own["env"]["name"]
     kept: Tree = {key: own[key] for key in ("env", "multi_agent") if key in own}
     if name in PAPER_ENVS:
         task, limits = env_preset(name, str(paper))
         kept["env"] = {"name": name, "task": task, **limits}
-    return merge({"preset": paper}, tree, kept)
+    return merge(tree, kept)
+
+
+def _paper_settings(paper: object) -> Tree:
+    """Returns what a paper says of every environment. Raises ConfigError for an unknown one."""
+    if paper not in PAPER_PRESETS:
+        raise ConfigError(f"preset: unknown {paper!r}; {nearest(str(paper), list(PAPER_PRESETS))}")
+    return merge({"preset": paper}, parse_yaml(paper_file(str(paper)).read_text(encoding="utf-8")))
 
 
 def algorithm_preset(name: str) -> Tree:
@@ -151,12 +165,24 @@ def nest(key: str, value: object) -> Tree:
 
 
 def flatten(tree: Mapping[str, Any], prefix: str = "") -> Tree:
-    """Returns `{"a": {"b": 1}}` → `{"a.b": 1}`; empty mappings are values."""
+    """Returns `{"a": {"b": 1}}` → `{"a.b": 1}`; empty mappings are values, and so are lists but those of mappings:
+    `{"a": [{"b": 1}]}` → `{"a[0].b": 1}`.
+    """
     flat: Tree = {}
     for key, value in tree.items():
+        if isinstance(value, list) and value and all(isinstance(one, Mapping) and one for one in value):
+            for number, one in enumerate(value):
+                flat.update(flatten(one, f"{prefix}{key}[{number}]."))
+            continue
         inner = isinstance(value, Mapping) and value
         flat.update(flatten(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value})
     return flat
+
+
+def flat_config(tree: Mapping[str, Any]) -> Tree:
+    """Returns `flatten` of a config's mapping, but for `rewards`, which is one value."""
+    whole = {key: tree[key] for key in ("rewards",) if key in tree}
+    return flatten({key: value for key, value in tree.items() if key not in whole}) | whole
 
 
 def save_config(config: RunConfig, path: Path, *, without: Sequence[str] = ()) -> None:

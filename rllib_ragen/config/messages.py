@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 
 from rllib_ragen.config.errors import ConfigError, nearest
 from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.config.section import section_of
 
 _KINDS: dict[Any, str] = {int: "an integer", float: "a number", str: "a text", bool: "true or false"}
 _BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
@@ -19,41 +20,42 @@ _BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 def sentence(error: ValidationError, schema: type[BaseModel] = RunConfig) -> str:
     """Returns the first fault of `error`, which `schema` raised, with the number of further ones."""
     faults = error.errors()
-    path, told = tuple(str(part) for part in faults[0]["loc"]), faults[0].get("ctx", {}).get("error")
+    path, told = faults[0]["loc"], faults[0].get("ctx", {}).get("error")
     if isinstance(told, ConfigError):
-        text = f"{'.'.join(path)}: {told}"
+        text = f"{_key(path)}: {told}"
     else:
         text = _fault(path, faults[0]["type"], faults[0]["input"], schema)
     return text + (f" (and {len(faults) - 1} more)" if len(faults) > 1 else "")
 
 
-def _fault(path: tuple[str, ...], kind: str, value: object, section: type[BaseModel]) -> str:
+def _key(path: tuple[str | int, ...]) -> str:
+    """Returns a key as it is written: `envs[1].task`."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+
+
+def _fault(path: tuple[str | int, ...], kind: str, value: object, section: type[BaseModel]) -> str:
+    said = ""
+    field: FieldInfo | None = None
     for depth, part in enumerate(path, start=1):
-        if part.isdigit():
-            # The place of a section in a list of them.
+        said = _key(path[:depth])
+        if isinstance(part, int):
             continue
         field = section.model_fields.get(part)
         if kind == "extra_forbidden" and depth == len(path):
-            return f"{'.'.join(path)}: unknown key; {nearest(part, list(section.model_fields))}"
+            return f"{said}: unknown key; {nearest(part, list(section.model_fields))}"
         if field is None:
             break
-        inner = _section_in(field.annotation)
-        if inner is None or (inner is not field.annotation and depth == len(path)):
-            return f"{'.'.join(path[:depth])}: must be {allowed(field)}, got {value!r}"
+        inner = section_of(field.annotation)
+        if kind == "missing" and depth == len(path):
+            return f"{said}: is missing; must be {allowed(field)}"
+        if inner is None or (kind in ("too_short", "too_long") and depth == len(path)):
+            return f"{said}: must be {allowed(field)}, got {value!r}"
         section = inner
+    if field is not None and get_origin(field.annotation) is list and not said.endswith("]"):
+        return f"{said}: must be {allowed(field)}, got {value!r}"
     names = ", ".join(section.model_fields)
-    return f"{'.'.join(path) or 'config'}: must be a section with some of the keys {names}, got {value!r}"
-
-
-def is_section(annotation: object) -> bool:
-    """Says whether a field is a section of its own."""
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
-
-
-def _section_in(annotation: object) -> type[BaseModel] | None:
-    """Returns the section that a field is, or is a list of; None for values."""
-    kind = get_args(annotation)[0] if get_origin(annotation) is list else annotation
-    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+    null = ", or null" if field is not None and NoneType in get_args(field.annotation) else ""
+    return f"{said or 'config'}: must be a section with some of the keys {names}{null}, got {value!r}"
 
 
 def allowed(field: FieldInfo) -> str:
@@ -62,7 +64,13 @@ def allowed(field: FieldInfo) -> str:
     if any(getattr(m, "pattern", None) for m in field.metadata):
         bounds.append("of letters, digits and . _ -")
     kind, *null = _kind(field.annotation).partition(", or null")
-    return " ".join([kind, " and ".join(bounds)]).strip() + null[0]
+    return " ".join([kind, " and ".join(bounds)]).strip() + _lengths(field.metadata) + null[0]
+
+
+def _lengths(metadata: Iterable[Any]) -> str:
+    signs = {"min_length": "≥", "max_length": "≤"}
+    said = [f"{sign} {getattr(m, name)}" for name, sign in signs.items() for m in metadata if hasattr(m, name)]
+    return f"; {' and '.join(said)} of them" if said else ""
 
 
 def _bounds(metadata: Iterable[Any]) -> list[str]:
@@ -89,6 +97,9 @@ def _kind(annotation: object) -> str:
         return f"a list, each {_kind(get_args(annotation)[0])}"
     if get_origin(annotation) is dict:
         return "a mapping of names to values"
-    if (section := _section_in(annotation)) is not None:
+    section = section_of(annotation)
+    if section is None:
+        return _KINDS.get(annotation, "a text")
+    if section.model_config.get("extra") == "allow":
         return f"a name, or a mapping with {', '.join(section.model_fields)} and settings of its own"
-    return _KINDS.get(annotation, "a text")
+    return "a section"

@@ -146,8 +146,14 @@ def leave_paths(tree: Mapping[str, object], folder: Path, root: Path) -> Tree:
 
 
 def _changed(tree: Mapping[str, object], change: Callable[[str, object], object]) -> Tree:
-    """Returns the nested mapping with `change(key, value)` for each of ENTERED_KEYS that it has."""
+    """Returns the nested mapping with `change(key, value)` for each of ENTERED_KEYS that it has; what is one in `env`
+    is one in every entry of `envs`.
+    """
     changed: Tree = dict(tree)
+    if isinstance(entries := changed.get("envs"), list):
+        changed["envs"] = [
+            _changed({"env": entry}, change)["env"] if isinstance(entry, Mapping) else entry for entry in entries
+        ]
     for key in ENTERED_KEYS:
         section, _, name = key.rpartition(".")
         holder = changed.get(section) if section else changed

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rllib_ragen.config.environments import World
 from rllib_ragen.config.schema import MultiAgentSection
 
 
@@ -31,5 +32,7 @@ class PolicyPlan:
     """Short name of the game; None: one agent, or somebody else's environment."""
     task: Mapping[str, Any]
     """Settings of the task or game."""
+    worlds: tuple[World, ...]
+    """Environments of one agent, with their levels; none where somebody else's is played."""
     section: MultiAgentSection
     """Self-play, a policy per role, a league, or a script as opponent."""

@@ -10,11 +10,12 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, SerializerFunctionWrapHandler, ValidationInfo, field_validator, model_serializer
 
 from ragen_envs.games.limits import GameLimits
 from ragen_envs.text import PromptStyle, TextLimits
 from ragen_envs.tree import Tree
+from rllib_ragen.config.curriculum import CurriculumSection
 from rllib_ragen.config.paths import EMBEDDED_MODEL, PLAYED, enter_model, enter_path, enter_text, enter_value
 from rllib_ragen.config.reward_section import RewardSection, as_list
 from rllib_ragen.config.section import MOST, Section
@@ -54,6 +55,9 @@ class EnvSection(Section):
     prompt_template: str = Field(
         "", description="user message of each turn around the environment's, {message}; a text, or a .txt or .md file"
     )
+    curriculum: CurriculumSection | None = Field(
+        None, description="levels of difficulty, chosen by recent success; null: none"
+    )
 
     @field_validator("system_prompt", "prompt_template", mode="after")
     @classmethod
@@ -68,11 +72,34 @@ class EnvSection(Section):
     @field_validator("task", mode="after")
     @classmethod
     def _data_from_where_it_is_said(cls, task: Tree, info: ValidationInfo) -> Tree:
-        """Makes `env.task.data` of a shipped environment absolute: trials of a sweep have a folder of their own."""
-        data = task.get("data")
-        if info.data.get("name") in WITH_DATA and isinstance(data, str):
-            return {**task, "data": str(enter_path(data))}
-        return task
+        return _with_data_path(task, info)
+
+    @field_validator("curriculum", mode="after")
+    @classmethod
+    def _data_of_levels(cls, given: CurriculumSection | None, info: ValidationInfo) -> CurriculumSection | None:
+        for level in given.levels if given else []:
+            level.task = _with_data_path(level.task, info)
+        return given
+
+
+def _with_data_path(task: Tree, info: ValidationInfo) -> Tree:
+    """Makes `task.data` of a shipped environment absolute: trials of a sweep have a folder of their own."""
+    data = task.get("data")
+    if info.data.get("name") in WITH_DATA and isinstance(data, str):
+        return {**task, "data": str(enter_path(data))}
+    return task
+
+
+class EntrySection(EnvSection):
+    """One of several environments of a run: the keys of `env`, its share of the groups, and what it is called."""
+
+    label: str | None = Field(
+        None, pattern=r"^\w[\w.-]*$", description="what metrics and tables call it; null: the environment's name"
+    )
+    weight: float = Field(1.0, gt=0, le=1e6, description="share of the groups, relative to the other environments'")
+    max_reply_tokens: int | None = Field(
+        None, ge=1, le=10_000_000, description="tokens a reply may take here; null: rollout.max_reply_tokens"
+    )
 
 
 class MultiAgentSection(Section):
@@ -394,6 +421,9 @@ class RunConfig(Section):
     """Everything that makes a run what it is."""
 
     env: EnvSection = Field(default_factory=EnvSection)
+    envs: list[EntrySection] = Field(
+        default_factory=list, max_length=100, description="several environments in one run, in place of `env`"
+    )
     model: ModelSection = Field(default_factory=ModelSection)
     multi_agent: MultiAgentSection = Field(default_factory=MultiAgentSection)
     rollout: RolloutSection = Field(default_factory=RolloutSection)
@@ -441,6 +471,12 @@ class RunConfig(Section):
     def _absolute(cls, given: object) -> object:
         # Before pydantic makes a Path: Path("") is the current folder.
         return enter_path(given) if isinstance(given, (str, Path)) else given
+
+    @model_serializer(mode="wrap")
+    def _as_it_was_said(self, plain: SerializerFunctionWrapHandler) -> Tree:
+        """Leaves out that of `env` and `envs` which is not used: the two exclude each other."""
+        unused = "env" if self.envs else "envs"
+        return {key: value for key, value in plain(self).items() if key != unused}
 
     def text_limits(self) -> TextLimits:
         """Says how episodes are cut and told, with prompt_style `auto` decided: brief for the embedded model, else

@@ -1,4 +1,4 @@
-"""The base of every section of a config: strict about keys, types and numbers."""
+"""Base of every section of a config: strict, whatever the section says."""
 
 from __future__ import annotations
 
@@ -38,3 +38,11 @@ def _refuse_other_type(annotation: Any, value: Any) -> None:
         raise ValueError("something else, where true or false is wanted")
     if kinds <= {int, float} and isinstance(value, str):
         raise ValueError("a text, where a number is wanted")
+
+
+def section_of(annotation: object) -> type[Section] | None:
+    """Says which section a field holds: one, one or null, or a list of them; None: it holds something else."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return annotation
+    found = [section_of(part) for part in get_args(annotation)]
+    return next((one for one in found if one is not None), None)

@@ -11,7 +11,7 @@ from rllib_ragen.config.schema import CreditSection
 from rllib_ragen.credit.estimator import refuse_failed
 from rllib_ragen.credit.filter_rules import GroupRanking, find_filter
 from rllib_ragen.credit.group_scores import Scores, group_scores, reward_spreads
-from rllib_ragen.credit.groups import group_members
+from rllib_ragen.credit.groups import env_labels, group_members
 from rllib_ragen.types import Trajectory
 
 
@@ -22,6 +22,8 @@ class FilterResult:
     kept: list[Trajectory]
     """Whole groups, in the order in which they came."""
     metrics: dict[str, float]
+    kept_ratios: dict[str, float]
+    """Share of its groups that was kept, by an environment's label."""
 
 
 def filter_groups(trajectories: Sequence[Trajectory], section: CreditSection) -> FilterResult:
@@ -29,7 +31,8 @@ def filter_groups(trajectories: Sequence[Trajectory], section: CreditSection) ->
     order.
 
     A group whose returns are all equal is never kept, whatever its score, unless `filter_zero_spread` is on, or
-    neither a filter nor dynamic sampling is. Equal scores are ordered by group_id.
+    neither a filter nor dynamic sampling is. Equal scores are ordered by group_id. Of several environments in a run
+    each is filtered by itself: what is a large spread in one may be none in another.
 
     Metrics: num_groups, kept_groups, kept_ratio (of groups, 0 … 1), zero_spread_groups (before; NaN where no group has
     two members to be compared); over groups before filtering and over the kept ones (suffix _kept): group_reward_std
@@ -39,6 +42,29 @@ def filter_groups(trajectories: Sequence[Trajectory], section: CreditSection) ->
     Raises ValueError for a failed trajectory, and for a filter that keeps what is no group of `GroupRanking.groups`.
     """
     refuse_failed(trajectories)
+    by_env = {env: [t for t in trajectories if t.env == env] for env in env_labels(trajectories)}
+    kept_of = {env: _kept(own, section) for env, own in by_env.items()}
+    kept = {group for groups in kept_of.values() for group in groups}
+    ratios = {env: len(kept_of[env]) / len(group_members(own)) for env, own in by_env.items()}
+    return FilterResult([t for t in trajectories if t.group_id in kept], group_metrics(trajectories, kept), ratios)
+
+
+def group_metrics(trajectories: Sequence[Trajectory], kept: Collection[str]) -> dict[str, float]:
+    """Returns the metrics of `filter_groups`, of trajectories whose groups in `kept` were kept."""
+    spreads = reward_spreads(trajectories)
+    own = {group for group in spreads if group in kept}
+    return {
+        "num_groups": float(len(spreads)),
+        "kept_groups": float(len(own)),
+        "kept_ratio": len(own) / len(spreads) if spreads else 0.0,
+        "zero_spread_groups": _alike(spreads, group_members(trajectories)),
+        **_rewards(trajectories, set(spreads), spreads, ""),
+        **_rewards(trajectories, own, spreads, "_kept"),
+    }
+
+
+def _kept(trajectories: Sequence[Trajectory], section: CreditSection) -> set[str]:
+    """Returns the groups of one environment that are kept."""
     spreads = reward_spreads(trajectories)
     scores = group_scores(trajectories, section.filter_metric)
     keeps_flat = section.filter_zero_spread or (section.filter == "none" and section.dynamic_sampling_rounds == 0)
@@ -48,17 +74,7 @@ def filter_groups(trajectories: Sequence[Trajectory], section: CreditSection) ->
         key=lambda group: (-sign * scores[group], group),
     )
     members = {group: [trajectories[i] for i in found] for group, found in group_members(trajectories).items()}
-    ranking = GroupRanking(tuple(ranked), scores, members, section.filter_value)
-    kept = _chosen(section.filter, ranking)
-    metrics = {
-        "num_groups": float(len(scores)),
-        "kept_groups": float(len(kept)),
-        "kept_ratio": len(kept) / len(scores) if scores else 0.0,
-        "zero_spread_groups": _alike(spreads, members),
-        **_rewards(trajectories, set(scores), spreads, ""),
-        **_rewards(trajectories, kept, spreads, "_kept"),
-    }
-    return FilterResult([t for t in trajectories if t.group_id in kept], metrics)
+    return _chosen(section.filter, GroupRanking(tuple(ranked), scores, members, section.filter_value))
 
 
 def _chosen(name: str, ranking: GroupRanking) -> set[str]:
@@ -68,7 +84,7 @@ def _chosen(name: str, ranking: GroupRanking) -> set[str]:
     return set(kept)
 
 
-def _alike(spreads: Scores, members: Mapping[str, Sequence[Trajectory]]) -> float:
+def _alike(spreads: Scores, members: Mapping[str, Sequence[int]]) -> float:
     if spreads and all(len(own) < 2 for own in members.values()):
         return float("nan")
     return float(sum(std == 0 for std in spreads.values()))

@@ -26,6 +26,11 @@ def group_members(trajectories: Sequence[Trajectory]) -> dict[str, list[int]]:
     return members
 
 
+def env_labels(trajectories: Sequence[Trajectory]) -> list[str]:
+    """Returns the labels of the environments that the trajectories are of, in order of first appearance."""
+    return list(dict.fromkeys(trajectory.env for trajectory in trajectories))
+
+
 def compared_groups(trajectories: Sequence[Trajectory]) -> list[list[int]]:
     """Returns positions of the members of each group that has at least two."""
     return [members for members in group_members(trajectories).values() if len(members) > 1]

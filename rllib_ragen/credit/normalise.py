@@ -21,7 +21,8 @@ def normalised_rewards(trajectories: Sequence[Trajectory], section: CreditSectio
 
     `reward_norm` mean: R′ = R − mean; mean_std: (R − mean)/(std + 1e-6), 0 where all are equal, std with ddof = 1;
     asym_clip: mean_std clamped to [−1, 3]. `reward_grouping`: statistics of each group, of all trajectories of one role
-    (RAGEN's "inductive" takes an environment tag; a run has one environment, in which roles differ), or of the batch.
+    (RAGEN's "inductive" takes an environment tag; here an environment's trajectories are given by themselves, and
+    within one roles differ), or of the batch.
     Every turn's reward gets R′'s scale; what then is missing to R′ goes to the last turn. Source: RAGEN's code.
     """
     if section.reward_norm == "none":

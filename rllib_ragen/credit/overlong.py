@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from rllib_ragen.types import Trajectory
@@ -18,17 +17,13 @@ def overlong_penalty(length: int, limit: int, cache: int) -> float:
     return max(-1.0, min(0.0, (limit - cache - length) / cache))
 
 
-def without_overlong(trajectories: Sequence[Trajectory], limit: int, cache: int | None) -> list[Trajectory]:
-    """Returns the trajectories with each turn's penalty added to its reward; copies, or the same with `cache` None.
+def without_overlong(trajectory: Trajectory, limit: int, cache: int | None) -> Trajectory:
+    """Returns the trajectory with each turn's penalty added to its reward; a copy, or the same with `cache` None.
 
     A trajectory has a reply per turn, each with a limit of its own, so every turn is judged by itself.
     """
     if cache is None:
-        return list(trajectories)
-    return [_penalised(trajectory, limit, cache) for trajectory in trajectories]
-
-
-def _penalised(trajectory: Trajectory, limit: int, cache: int) -> Trajectory:
+        return trajectory
     turns = [
         replace(turn, reward=turn.reward + overlong_penalty(len(turn.reply_ids), limit, cache))
         for turn in trajectory.turns

@@ -23,6 +23,8 @@ INTRODUCTIONS = {
     "time": "",
     "progress": "",
     "faults": "What was lost on the way, evaluations since the last iteration included ([docs/faults.md](faults.md)).",
+    "curriculum": "With `env.curriculum` only ([docs/environments.md](environments.md)). `<n>` is a level, 1 the"
+    " easiest.",
     "information": "Each with `first_turn_` and `any_turn_` in front.",
     "gradients": "Each with `bucket_1_` (the smallest spread) to `bucket_6_` in front; null unless"
     " `diagnostics.gradients_interval` says so.",
@@ -34,7 +36,7 @@ INTRODUCTIONS = {
 """Headings in their order, and what the page says under each before its table."""
 _PREFIX = {"information": r"(?:first|any)_turn_", "gradients": r"bucket_\d+_"}
 """What stands before the names of a heading."""
-_PLACE = {"<seat>": r".+", "<policy>": r".+", "<label>": r".+"}
+_PLACE = {"<seat>": r".+", "<policy>": r".+", "<label>": r".+", "<n>": r"\d+"}
 """What stands for names of the task in a listed name."""
 _LABELS = {
     "return_mean": "return",
@@ -81,7 +83,7 @@ class Metric:
 
     def is_name(self, logged: str) -> bool:
         """Says whether a metric that is logged under this name is this one."""
-        parts = re.split("(<seat>|<policy>|<label>)", self.name)
+        parts = re.split("(<seat>|<policy>|<label>|<n>)", self.name)
         pattern = "".join(_PLACE.get(part, re.escape(part)) for part in parts)
         if self.heading == "games":
             pattern += "(?:_vs_.+)?"
@@ -229,6 +231,15 @@ METRICS: tuple[Metric, ...] = (
         ("driver_gib", "GiB", "resident memory of the driver", "flat after some iterations", "report it"),
     ),
     *_under(
+        "curriculum",
+        ("levels_open", "count", "levels that may be played", "rises to all of them",
+         "lower `raise_at`, levels closer together"),
+        ("level_<n>_groups", "count", "groups of the batch at this level", "most where success is neither 0 nor 1",
+         "–"),
+        ("level_<n>_success", "share", "mean success of the level's last `window` groups", "rises",
+         "an easier level before it"),
+    ),
+    *_under(
         "information",
         ("conditional_entropy_token", "nats per token", "H(Z|X)", "≥ 0.1",
          "low: entropy collapse, or a compact way to think; see `information_share`"),
@@ -294,12 +305,13 @@ def find_metric(logged: str, policies: Collection[str] = ()) -> Metric | None:
     """Finds what is listed of a metric.
 
     Args:
-        logged: the name that it is logged under.
+        logged: the name that it is logged under; what stands before a slash names one of several environments.
         policies: ids of those that may have metrics of their own.
 
     Returns:
         None if it is not listed.
     """
+    logged = logged.rpartition("/")[2]
     if logged in _PLAIN:
         return _PLAIN[logged]
     if any(logged.endswith(f"_{one}") and logged.removesuffix(f"_{one}") in _PLAIN for one in policies):
@@ -308,7 +320,9 @@ def find_metric(logged: str, policies: Collection[str] = ()) -> Metric | None:
 
 
 def heading_of(logged: str, policies: Collection[str] = ()) -> str:
-    """Names TensorBoard's group of a metric."""
+    """Names TensorBoard's group of a metric; of one of several environments that is its label."""
+    if "/" in logged:
+        return logged.partition("/")[0]
     metric = find_metric(logged, policies)
     return NO_HEADING if metric is None else metric.heading
 
@@ -322,6 +336,8 @@ def label_of(logged: str) -> str:
     metric = find_metric(logged)
     if metric is None:
         raise KeyError(logged)
+    if "<" in metric.name:
+        return logged.rpartition("/")[2].replace("_", " ")
     prefix = logged.removesuffix(metric.name).strip("_").replace("_", " ")
     return f"{metric.label}, {prefix}" if metric.heading in _PREFIX else metric.label
 

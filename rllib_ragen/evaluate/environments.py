@@ -8,6 +8,7 @@ from ragen_envs.presets import preset_names, split_preset
 from ragen_envs.registry import env_names
 from ragen_envs.text import TextLimits
 from ragen_envs.tree import Tree
+from rllib_ragen.config.environments import alone, environments_told, label_of
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import foundation, preset
 from rllib_ragen.config.schema import RunConfig
@@ -57,13 +58,34 @@ def moved_to(name: str, saved: RunConfig) -> Tree:
     return saved.model_dump() | {"env": section | talk, "multi_agent": seats}
 
 
+def nearest_to(name: str, saved: RunConfig) -> RunConfig:
+    """Returns the config of a run as if it had one environment: of several that of `name` itself, else the first.
+
+    Raises:
+        ConfigError: it had not that one, and its environments make the model talk in different ways.
+    """
+    if not saved.envs:
+        return saved
+    env, _ = split_name(name)
+    same = [entry for entry in saved.envs if task_name(entry.name) == env]
+    for key in () if same else _TALK:
+        if len({getattr(entry, key) for entry in saved.envs}) > 1:
+            raise ConfigError(
+                f"--env {name}: the run was trained on {environments_told(saved)} with different envs[…].{key}, so"
+                " it is open which holds elsewhere; allowed are these, and other presets of their environments"
+            )
+    return alone(saved, (same or saved.envs)[0])
+
+
 def _section(env: str, variant: str) -> Tree:
     task, limits = env_preset(env, variant)
     return {"name": env, "task": task, **limits}
 
 
 def is_the_runs_own(name: str, saved: RunConfig) -> bool:
-    """Says whether `name` is what the run was trained on, with its own settings."""
+    """Says whether `name` is what the run was trained on, with its own settings; of several environments a label."""
+    if saved.envs:
+        return name in [label_of(entry) for entry in saved.envs]
     env, variant = split_name(name)
     return variant is None and task_name(saved.env.name) == env
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from ragen_envs.tree import Tree
 from rllib_ragen.config.command_line import read_layers
+from rllib_ragen.config.environments import environments_told, picked
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import flatten, merge
+from rllib_ragen.config.load import flatten, foundation, merge
 from rllib_ragen.config.paths import EMBEDDED_MODEL, enter_model
 from rllib_ragen.config.schema import RunConfig
-from rllib_ragen.evaluate.environments import base_of, is_the_runs_own, moved_to
+from rllib_ragen.evaluate.environments import base_of, is_the_runs_own, moved_to, nearest_to
 from rllib_ragen.models.tiny.run_model import check_taught
 from rllib_ragen.run.folder import RunFolder, SavedState, is_run_folder
 from rllib_ragen.starpo.checkpoint.saved_policy import saved_policy
@@ -36,6 +37,8 @@ class Job:
     folder: Path | None
     """The run's."""
     warning: str = ""
+    label: str | None = None
+    """Label of the one of the config's several environments that is played; None: all, or there is only one."""
 
 
 def plan(options: argparse.Namespace) -> list[Job]:
@@ -76,25 +79,36 @@ def _names(models: Sequence[str]) -> dict[str, str]:
 def _job(model: str, name: str, env: str | None, given: Tree, *, newest: bool) -> Job:
     path = Path(model)
     if not is_run_folder(path):
-        base = base_of(env or RunConfig().env.name, given)
+        base = foundation(given) if given.get("envs") else base_of(env or RunConfig().env.name, given)
         config = build_config(base, given, {"model": {"path": model}})
-        return Job(name, env or config.env.name, config, None, 0, None, _untaught(config, config))
+        shown, label = env or environments_told(config), _label(env, config)
+        return Job(name, shown, config, None, 0, None, _untaught(config, config), label)
     folder = RunFolder.open(path)
     saved = folder.config()
     best = None if newest else folder.best_checkpoint()
     state = best or folder.newest_checkpoint()
     if env is None or is_the_runs_own(env, saved):
         config = build_config(saved.model_dump(), given)
-        return Job(name, env or config.env.name, config, state, state.iteration, path)
+        shown = env or environments_told(config)
+        return Job(name, shown, config, state, state.iteration, path, label=_label(env, config))
     try:
         policy = saved_policy(state.path)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     own_model = {"model": {"path": str(policy.folder)}}
+    saved = nearest_to(env, saved)
     config = build_config(moved_to(env, saved), given, own_model)
     # Adapters belong to the model's folder, and come from the checkpoint.
     start = None if policy.adapter is None else state
     return Job(name, env, config, start, state.iteration, path, _untaught(saved, config))
+
+
+def _label(env: str | None, config: RunConfig) -> str | None:
+    """Returns `env` as the label of one of several environments. Raises ConfigError if there is none of that name."""
+    if not config.envs or env is None:
+        return None
+    picked(config, env)
+    return env
 
 
 def _untaught(talks: RunConfig, config: RunConfig) -> str:
@@ -104,5 +118,6 @@ def _untaught(talks: RunConfig, config: RunConfig) -> str:
     try:
         check_taught(config.model_copy(update={"model": talks.model}))
     except ValueError:
-        return f"the embedded model was not taught {config.env.name}: most of its replies there will be no valid action"
+        played = environments_told(config)
+        return f"the embedded model was not taught {played}: most of its replies there will be no valid action"
     return ""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.evaluate.plan import Job
 from rllib_ragen.rollout.trajectory_json import to_json
+from rllib_ragen.run.evaluation import marks
+from rllib_ragen.run.several import Scales
 from rllib_ragen.starpo.checkpoint.versions import installed_versions
 from rllib_ragen.types import Trajectory
 
@@ -56,9 +58,10 @@ class EvaluationRecord:
         self._facts: Tree = {"format": FORMAT, "split": split, "num_instances": num_instances}
         self._facts |= {"versions": installed_versions(), "results": []}
 
-    def add(self, job: Job, rows: Sequence[Tree], scale: Mapping[str, float]) -> None:
+    def add(self, job: Job, rows: Sequence[Tree], scales: Scales) -> None:
         """Adds one model in one environment: its rows (as in progress.jsonl, with the errors of failed episodes), the
-        success rates that it is read against, and the settings that it was played with.
+        success rates that it is read against (of several environments `<label>/<name>`, as in the rows), and the
+        settings that it was played with.
         """
         self._facts["results"].append(
             {
@@ -67,7 +70,11 @@ class EvaluationRecord:
                 "iteration": job.iteration,
                 "temperature": job.config.rollout.temperature,
                 "warning": job.warning,
-                "scale": dict(scale),
+                "scale": {
+                    f"{path}/{name}".lstrip("/"): rate
+                    for path, scale in scales.items()
+                    for name, rate in marks(scale).items()
+                },
                 "evaluations": list(rows),
                 "config": job.config.model_dump(mode="json"),
             }
@@ -78,7 +85,8 @@ class EvaluationRecord:
 
     def add_trajectories(self, job: Job, split: str, greedy: bool, played: Sequence[Trajectory]) -> None:
         """Appends the trajectories of one way of decoding, failed ones too, each with the job that it is of."""
-        of = {"model": job.model, "env": job.env, "split": split, "greedy": greedy}
+        # `env` is a trajectory's own: its label among several.
+        of = {"model": job.model, "environment": job.env, "split": split, "greedy": greedy}
         # What UTF-8 cannot hold, a lone surrogate, is written as the escape that JSON has for it.
         with (self.folder / TRAJECTORIES).open("a", encoding="utf-8", errors="backslashreplace") as file:
             for one in played:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ragen_envs.splits import Split
 from rllib_ragen.config.command_line import make_parser, read_layers, run_command, whole_number
+from rllib_ragen.config.environments import picked, without_label
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import foundation, merge
 from rllib_ragen.config.paths import enter_model
@@ -67,21 +68,22 @@ def plan(options: argparse.Namespace) -> tuple[RunConfig, Path | None]:
     """
     given = merge(*read_layers(options))
     if options.policy is None:
-        config = build_config(foundation(given), given)
+        config = picked(build_config(foundation(given), given), None)
         _refuse_games(config)
         return config, None
     model, adapter = enter_model(options.policy), None
     path = Path(model)
     if is_run_folder(path):
         folder = RunFolder.open(path)
-        saved = folder.config()
+        given, label = without_label(folder.config(), given)
+        saved = picked(folder.config(), label)
         # Whether prompts are brief follows from the model's name, which is another one from now on.
         style = {"env": {"prompt_style": saved.text_limits().prompt_style}}
         policy = folder.newest_policy()
         adapter = policy.adapter
         config = build_config(saved.model_dump(), style, given, {"model": {"path": str(policy.folder)}})
     else:
-        config = build_config(foundation(given), given, {"model": {"path": model}})
+        config = picked(build_config(foundation(given), given, {"model": {"path": model}}), None)
     _refuse_games(config)
     if config.rollout.engine == "vllm":
         raise ConfigError("rollout.engine=vllm: a model plays here with the hf engine; allowed: auto, hf")

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from ragen_envs.tree import Tree
+from rllib_ragen.config.environments import environments_told, worlds
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten
 from rllib_ragen.config.schema import RunConfig
-from rllib_ragen.run.evaluation import Evaluation, Scale, find_baselines
+from rllib_ragen.run.evaluation import Evaluation, Scale
 from rllib_ragen.run.folder import VERSIONS_FILE, RunFolder
+from rllib_ragen.run.several import Scales, find_scales
 
 Row = Tree
 Series = npt.NDArray[np.float64]
@@ -39,7 +41,29 @@ class Run:
     alarms: list[Row]
     trajectories: list[Row]
     versions: Row
-    baselines: Scale | None
+    scales: Scales
+    """Floor and ceiling of everything that was evaluated."""
+
+    @property
+    def labels(self) -> list[str]:
+        """Labels of the environments, if there are several."""
+        return [world.label for world in worlds(self.config) if world.label]
+
+    @property
+    def baselines(self) -> Scale | None:
+        """Floor and ceiling of the whole; None for a mean over environments, each of which has its own."""
+        return self.scales.get("")
+
+    def part(self, path: str) -> Run:
+        """Returns what the folder holds of one of several environments (`sokoban`), or of a level (`level_1`)."""
+        prefix = f"{path}/"
+        rows = [
+            {"iteration": row["iteration"], "time_s": row["time_s"]}
+            | {name.removeprefix(prefix): value for name, value in row.items() if name.startswith(prefix)}
+            for row in self.rows
+        ]
+        evaluations = [found.parts[path] for found in self.evaluations if path in found.parts]
+        return replace(self, rows=rows, evaluations=evaluations, scales={"": self.scales[path]})
 
     @property
     def name(self) -> str:
@@ -88,7 +112,7 @@ def read_run(path: Path) -> Run:
         alarms=_read_jsonl(path / "alarms.jsonl"),
         trajectories=_read_jsonl(path / "trajectories.jsonl"),
         versions=json.loads(versions.read_text(encoding="utf-8")) if versions.is_file() else {},
-        baselines=find_baselines(config),
+        scales=find_scales(config),
     )
 
 
@@ -105,7 +129,9 @@ def group_runs(runs: Sequence[Run]) -> list[Group]:
         members = [run for run, own in zip(runs, keys, strict=True) if own == key]
         setting = settings[keys.index(key)]
         label = ", ".join(f"{name.split('.')[-1]}={setting.get(name)}" for name in differing)
-        groups.append(Group(label or (members[0].name if len(members) == 1 else members[0].config.env.name), members))
+        groups.append(
+            Group(label or (members[0].name if len(members) == 1 else environments_told(members[0].config)), members)
+        )
     return groups
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rllib_ragen.config.schema import DiagnosticsSection
 from rllib_ragen.diagnostics.gradient_buckets import NUM_BUCKETS, TERMS
 from rllib_ragen.diagnostics.information import Regime
 from rllib_ragen.diagnostics.information_probe import SAMPLES
@@ -27,7 +28,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class _Curves:
+class Curves:
     """A chart of training metrics of one unit, one line style per metric and one colour per group."""
 
     metrics: tuple[str, ...]
@@ -48,35 +49,37 @@ class _Curves:
 
 
 LEARNING = (
-    _Curves(("return_mean",), note="Mean over the trajectories of an iteration, penalties included."),
-    _Curves(("group_reward_std", "group_reward_std_kept"), "Reward spread in groups"),
-    _Curves(("kept_groups", "zero_spread_groups"), "Groups"),
-    _Curves(("entropy",)),
-    _Curves(("grad_norm",)),
-    _Curves(("clip_fraction",)),
-    _Curves(("logprob_gap_mean", "logprob_gap_max"), "Sampler against learner"),
+    Curves(("return_mean",), note="Mean over the trajectories of an iteration, penalties included."),
+    Curves(("group_reward_std", "group_reward_std_kept"), "Reward spread in groups"),
+    Curves(("kept_groups", "zero_spread_groups"), "Groups"),
+    Curves(("entropy",)),
+    Curves(("grad_norm",)),
+    Curves(("clip_fraction",)),
+    Curves(("logprob_gap_mean", "logprob_gap_max"), "Sampler against learner"),
 )
+OF_AN_ENVIRONMENT = LEARNING[:3]
+"""What of it there is of each of several environments: they share the learner."""
 REPLIES = (
-    _Curves(("reply_tokens_mean",)),
-    _Curves(("turns_mean", "actions_mean"), "Turns and actions"),
-    _Curves(("valid_ratio", "finished_ratio"), "Valid turns"),
-    _Curves(("empty_thought_ratio", "repeated_ratio"), "Degenerate replies"),
+    Curves(("reply_tokens_mean",)),
+    Curves(("turns_mean", "actions_mean"), "Turns and actions"),
+    Curves(("valid_ratio", "finished_ratio"), "Valid turns"),
+    Curves(("empty_thought_ratio", "repeated_ratio"), "Degenerate replies"),
 )
 INFORMATION = (
-    _Curves(("first_turn_conditional_entropy_token", "first_turn_marginal_entropy_token"),
+    Curves(("first_turn_conditional_entropy_token", "first_turn_marginal_entropy_token"),
             "Entropies of reasoning, first turns", markers=True),
-    _Curves(("first_turn_mutual_information_seq", "any_turn_mutual_information_seq"),
+    Curves(("first_turn_mutual_information_seq", "any_turn_mutual_information_seq"),
             "Information in reasoning", markers=True),
-    _Curves(("first_turn_retrieval_1", "any_turn_retrieval_1", "first_turn_retrieval_chance_1"),
+    Curves(("first_turn_retrieval_1", "any_turn_retrieval_1", "first_turn_retrieval_chance_1"),
             "Prompts recognised by their thoughts", markers=True),
-    _Curves(("first_turn_information_z_ema_token", "any_turn_information_z_ema_token"), "Information, z-score",
+    Curves(("first_turn_information_z_ema_token", "any_turn_information_z_ema_token"), "Information, z-score",
             "Of these numbers the one that went most closely with the reward in RAGEN-2.", markers=True),
 )  # fmt: skip
 GRADIENTS = (
-    _Curves(("bucket_1_task_norm", f"bucket_{NUM_BUCKETS}_task_norm"), "Task gradient over the run",
+    Curves(("bucket_1_task_norm", f"bucket_{NUM_BUCKETS}_task_norm"), "Task gradient over the run",
             "Bucket 1 has the groups of the smallest reward spread.", markers=True),
 )  # fmt: skip
-THROUGHPUT = (_Curves(("reply_tokens_per_s",), "Throughput"),)
+THROUGHPUT = (Curves(("reply_tokens_per_s",), "Throughput"),)
 
 
 def success_figure(groups: Sequence[Group]) -> Figure | None:
@@ -107,7 +110,7 @@ def training_success_figure(groups: Sequence[Group]) -> Figure | None:
     return Figure("Success while training", line_chart(lines, references(groups), "%"), note) if lines else None
 
 
-def curve_figures(groups: Sequence[Group], wanted: Sequence[_Curves]) -> list[Figure]:
+def curve_figures(groups: Sequence[Group], wanted: Sequence[Curves]) -> list[Figure]:
     """Returns one chart for each of `wanted` that was measured at all."""
     found = [(curves, _lines(groups, curves.labels)) for curves in wanted]
     return [
@@ -119,7 +122,7 @@ def curve_figures(groups: Sequence[Group], wanted: Sequence[_Curves]) -> list[Fi
 
 def regime_figures(groups: Sequence[Group]) -> list[Figure]:
     """Says where each run is between template collapse and diverse reasoning, for both samples of turns."""
-    section = groups[0].runs[0].config.diagnostics
+    section = next((run.config.diagnostics for group in groups for run in group.runs), DiagnosticsSection())
     corners = [Regime.DIVERSE_REASONING, Regime.TEMPLATE_COLLAPSE, Regime.COMPRESSED_REASONING]
     names = [regime.label for regime in (*corners, Regime.LOW_ENTROPY_COLLAPSE)]
     figures = []
@@ -192,7 +195,7 @@ def timing_figures(groups: Sequence[Group]) -> list[Figure]:
 def references(groups: Sequence[Group]) -> dict[str, float]:
     """Returns floor and ceiling in percent, if all runs have the same."""
     found = {tuple(marks(run.baselines).items()) for group in groups for run in group.runs}
-    only = found.pop()
+    only = found.pop() if found else ()
     return {} if found else {name: 100 * rate for name, rate in only}
 
 

@@ -14,6 +14,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from ragen_envs.tree import Tree
+from rllib_ragen.config.environments import environments_told
 from rllib_ragen.config.yaml_text import dump_yaml
 from rllib_ragen.diagnostics.information import Regime
 from rllib_ragen.report.data import Group, Run, group_runs
@@ -33,8 +34,10 @@ from rllib_ragen.report.figures import (
     timing_figures,
     training_success_figure,
 )
+from rllib_ragen.report.parts import environment_figures, labels_of, level_figures, result_parts
 from rllib_ragen.report.viewer import to_script_json, viewer_data
-from rllib_ragen.run.evaluation import Evaluation, best_on_validation, plus_minus, scale_line, way
+from rllib_ragen.run.evaluation import Evaluation, best_on_validation, plus_minus, way
+from rllib_ragen.run.several import scales_line
 
 _KINDS = (("val", False), ("val", True), ("test", False), ("test", True))
 _PAGE = resources.files("rllib_ragen.report") / "page"
@@ -64,17 +67,17 @@ def render(runs: Sequence[Run], max_trajectories: int) -> str:
     page = Environment(autoescape=True, undefined=StrictUndefined).from_string(_file("page.html"))
     return page.render(
         title=runs[0].name if len(runs) == 1 else f"{len(runs)} runs",
-        subtitle=f"{', '.join(sorted({run.config.env.name for run in runs}))} · rllib_ragen",
+        subtitle=f"{', '.join(sorted({environments_told(run.config) for run in runs}))} · rllib_ragen",
         css=Markup(_file("page.css")),
         script=Markup(script),
         script_hash=f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}",
         data=Markup(to_script_json(data)),
         sections=[section for section in _sections(groups) if section.figures or section.id == "alarms"],
         result_heads=[f"{split}, {way(greedy, *temperatures(groups))}" for split, greedy in kinds],
-        result_rows=[_result(run, colour, kinds) for colour, group in enumerate(groups) for run in group.runs],
+        result_rows=[row for k, group in enumerate(groups) for run in group.runs for row in _results(run, k, kinds)],
         group_rows=[_spread(g, colour, kinds) for colour, g in enumerate(groups) if len(g.runs) > 1],
         colours=_colours(groups) if len(groups) > 1 else [],
-        scale=" ".join(dict.fromkeys(f"{scale_line(run.baselines)}." for run in ordered)),
+        scale=" ".join(dict.fromkeys(f"{scales_line(run.scales)}." for run in ordered)),
         trajectories_note=_note(data),
         configs=[{"name": run.name, "text": _config_text(run)} for run in ordered],
     )
@@ -95,6 +98,11 @@ def _sections(groups: Sequence[Group]) -> list[Section]:
     )
     return [
         Section("learning", "Learning", _painted([*filter(None, success), *curve_figures(groups, LEARNING)])),
+        Section("curriculum", "Curriculum", _painted(level_figures(groups))),
+        *(
+            Section(f"environment-{label}", label, _painted(environment_figures(groups, label)))
+            for label in labels_of(groups)
+        ),
         Section("replies", "Replies", _painted(curve_figures(groups, REPLIES))),
         Section(
             "information",
@@ -127,6 +135,12 @@ def _painted(figures: Sequence[Figure]) -> list[Figure]:
 
 def _of_kind(run: Run, split: str, greedy: bool) -> list[Evaluation]:
     return [found for found in run.evaluations if (found.split, found.greedy) == (split, greedy)]
+
+
+def _results(run: Run, colour: int, kinds: Sequence[tuple[str, bool]]) -> list[Tree]:
+    """Returns the run's line, and one for each of several environments and levels."""
+    parts = [_result(part, colour, kinds) | {"name": f"{run.name}: {path}"} for path, part in result_parts(run)]
+    return [_result(run, colour, kinds), *parts]
 
 
 def _result(run: Run, colour: int, kinds: Sequence[tuple[str, bool]]) -> Tree:

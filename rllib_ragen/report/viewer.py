@@ -10,6 +10,7 @@ from tokenizers.decoders import DecodeStream
 
 from ragen_envs.reply import parse_reply
 from ragen_envs.tree import Tree
+from rllib_ragen.config.environments import worlds
 from rllib_ragen.models.tiny.run_model import run_model_folder
 from rllib_ragen.report.data import Row, Run
 from rllib_ragen.starpo.checkpoint.layout import module_files
@@ -59,18 +60,19 @@ def token_pieces(run: Run) -> Pieces | None:
 def _of_run(run: Run, most: int) -> Tree:
     pieces = token_pieces(run)
     kept = chosen(run.trajectories, most)
+    thinks = {world.label: world.target.env.think for world in worlds(run.config)}
     return {
         "name": run.name,
         "left_out": len(run.trajectories) - len(kept),
         "has_tokens": pieces is not None,
-        "trajectories": [_trajectory(record, run.config.env.think, pieces) for record in kept],
+        "trajectories": [_trajectory(record, thinks[record.get("env", "")], pieces) for record in kept],
     }
 
 
 def _trajectory(record: Row, think: bool, pieces: Pieces | None) -> Tree:
     return {
         "iteration": record["iteration"],
-        "group": str(record["group_id"]),
+        "group": f"{record.get('env', '')} {record['group_id']}".strip(),
         "member": record.get("member", 0),
         "return": record["return"],
         "success": record["success"],

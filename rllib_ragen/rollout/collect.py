@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ragen_envs.text import TextEnv
 from rllib_ragen.models.chat_format import ChatFormat
@@ -28,6 +28,7 @@ def collect(
     env_timeout_s: float | None = None,
     connectors: TurnConnectors | None = None,
     watcher: Watcher[TextEnv] | None = None,
+    own: Mapping[str, tuple[ChatFormat, Sampling]] | None = None,
 ) -> list[Trajectory]:
     """Plays one episode per spec.
 
@@ -47,6 +48,7 @@ def collect(
             for a limit to be kept.
         connectors: the user's, for prompts and replies.
         watcher: is told what becomes of each episode; None: nobody.
+        own: by an environment's label, what is used there in place of `chat` and `sampling`.
 
     Returns:
         Trajectories in the order of `specs`.
@@ -55,8 +57,9 @@ def collect(
         EngineDead: the engine is gone; nothing of the batch is returned.
         WholeBatchError: a connector fails.
     """
-    sampler = Sampler(engine, chat, sampling, max_context_tokens, connectors)
-    sessions = [_session(spec, sampler) for spec in specs]
+    usual = Sampler(engine, chat, sampling, max_context_tokens, connectors)
+    samplers = {label: Sampler(engine, *how, max_context_tokens, connectors) for label, how in (own or {}).items()}
+    sessions = [_session(spec, samplers.get(spec.env, usual)) for spec in specs]
     pool = make_env if isinstance(make_env, EnvPool) else EnvPool(make_env, threaded=env_timeout_s is not None)
     engines = {session.trajectory.module_id: engine for session in sessions}
     try:
@@ -70,5 +73,5 @@ def collect(
 
 
 def _session(spec: EpisodeSpec, sampler: Sampler) -> TextSession:
-    trajectory = Trajectory(spec.group_id, spec.env_seed, spec.outcome_seed)
+    trajectory = Trajectory(spec.group_id, spec.env_seed, spec.outcome_seed, env=spec.env, level=spec.level)
     return TextSession(spec, PolicyConversation(trajectory, sampler, (spec.sampling_seed,)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ray
@@ -20,6 +20,7 @@ from ray.rllib.utils.framework import get_device
 from ray.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME, WEIGHTS_SEQ_NO
 from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 
+from ragen_envs.several import SeveralTextEnvs
 from ragen_envs.text import TextEnv
 from rllib_ragen.faults.heartbeat import resident_gib
 from rllib_ragen.faults.private_names.of_rllib import seed_of_runner
@@ -35,7 +36,8 @@ from rllib_ragen.rollout.engines.hf import HFEngine
 from rllib_ragen.rollout.env_pool import EnvPool
 from rllib_ragen.rollout.game_episodes import Episode
 from rllib_ragen.rollout.rllib_metrics import log_episodes
-from rllib_ragen.rollout.specs import EpisodeSpec, training_specs
+from rllib_ragen.rollout.shares import shared_out
+from rllib_ragen.rollout.specs import EpisodeSpec, mixed_specs, training_specs
 from rllib_ragen.rollout.turn_pipelines import TurnPipelines
 from rllib_ragen.types import Sampled, Sampling
 
@@ -68,6 +70,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         self._is_actor = bool(self.worker_index)
         torch.set_num_threads(self.config.threads_of(actor=self._is_actor))
         self.chat = self.config.chat_format()
+        self._own = self.config.own_ways_to_reply()
         self.module: Any = None
         self.engines: dict[str, Engine] = {}
         """Engines by module id; empty until there are modules."""
@@ -110,10 +113,12 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
 
     def _look_at(self, env: Any) -> None:
         """Learns from an environment what it asks of a policy. Raises TypeError if it is no TextEnv."""
-        if not isinstance(env, TextEnv):
+        if isinstance(env, SeveralTextEnvs):
+            env.make_all()
+        elif not isinstance(env, TextEnv):
             raise TypeError(f"StarPO plays TextEnv environments, {self.config.env!r} makes a {type(env).__name__}")
         self._spaces = (env.observation_space, env.action_space)
-        self._max_turns = env.limits.max_turns
+        self._max_turns = env.max_turns if isinstance(env, SeveralTextEnvs) else env.limits.max_turns
 
     def make_module(self) -> None:
         """Starts this runner's own engines, one for each policy."""
@@ -267,6 +272,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
     def _collect(self, specs: Sequence[EpisodeSpec], sampling: Sampling) -> list[Episode]:
         """Returns one episode per spec."""
         callbacks: EpisodeCallbacks[TextEnv] = EpisodeCallbacks(self._episode_callback, TextRecord)
+        own = {label: (chat, replace(sampling, max_tokens=tokens)) for label, (chat, tokens) in self._own.items()}
         collect(
             specs,
             engine=self.engine,
@@ -278,13 +284,19 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             env_timeout_s=self.config.env_timeout_s,
             connectors=next(iter(self.connectors.values()), None),
             watcher=callbacks,
+            own=own,
         )
         return callbacks.episodes
 
     def _plain_specs(self, count: int) -> list[EpisodeSpec]:
         first = self._next_plain_group
         self._next_plain_group += count
-        return training_specs(seed_of_runner(self), first, count, 1)
+        mixed = self.config.mixed_worlds()
+        if not mixed:
+            return training_specs(seed_of_runner(self), first, count, 1)
+        turns = shared_out([world.weight for world in mixed], first, count)
+        labels = [world.label for world in mixed]
+        return mixed_specs(seed_of_runner(self), turns, 1, labels, lambda turn: mixed[turn.env].target_level)
 
     def _episode_callback(self, name: str, **given: object) -> None:
         self._callback(name, rl_module=self.module, **given)

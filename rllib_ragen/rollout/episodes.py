@@ -12,6 +12,11 @@ from rllib_ragen.rollout.conversation import Heard
 from rllib_ragen.types import IntArray, StopReason, Trajectory, Turn
 
 _TURN_FACTS = ("valid", "num_actions", "cached_tokens", "prompt", "state", "reply")
+_FACTS = (
+    *("group_id", "env_seed", "outcome_seed", "instance_key", "env", "level"),
+    *("success", "outcome", "error"),
+)
+"""What of a trajectory is no turn's, but for why it stopped."""
 _NO_TOKENS: IntArray = np.zeros(0, np.int32)
 
 
@@ -22,7 +27,8 @@ class TextEpisode(SingleAgentEpisode):
     turn's reward; extra_model_outputs hold the log-probs ("action_logp") and policy version ("weights_seq_no") of
     each turn. infos[0] is the first prompt in words, infos[t + 1] what turn t was. The last observation is the newest
     prompt, which has no reply yet; once the episode is over it is empty. Trajectory-wide facts are in custom_data:
-    group_id, env_seed, outcome_seed, split, instance_key; and, at its end, stop_reason, success, outcome, error.
+    group_id, env_seed, outcome_seed, split, instance_key, of several environments its label (env) and of a curriculum
+    its level; and, at its end, stop_reason, success, outcome, error.
 
     What a callback writes into `rewards.data` is what is learnt from; `turns` and `trajectory` are read from there.
 
@@ -51,17 +57,11 @@ class TextEpisode(SingleAgentEpisode):
         """The same as this project's own record; `stop_reason` means something when the episode is done."""
         facts = self.custom_data
         return Trajectory(
-            group_id=facts["group_id"],
-            env_seed=facts["env_seed"],
-            outcome_seed=facts["outcome_seed"],
+            **{name: facts[name] for name in _FACTS},
             turns=self.turns,
             stop_reason=StopReason(facts["stop_reason"] or StopReason.MAX_TURNS),
-            success=facts["success"],
             module_id=self.module_id,
             agent_id=self.agent_id,
-            error=facts["error"],
-            outcome=facts["outcome"],
-            instance_key=facts["instance_key"],
         )
 
 
@@ -119,8 +119,5 @@ class LiveEpisode:
 
     def _state_facts(self, stop_reason: str) -> None:
         trajectory = self._trajectory
-        facts: Tree = {
-            name: getattr(trajectory, name)
-            for name in ("group_id", "env_seed", "outcome_seed", "instance_key", "success", "outcome", "error")
-        }
+        facts: Tree = {name: getattr(trajectory, name) for name in _FACTS}
         self.episode.custom_data.update(facts, stop_reason=stop_reason)

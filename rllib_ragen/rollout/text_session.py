@@ -91,7 +91,7 @@ class TextSession:
 
 def read_opening(spec: EpisodeSpec, env: TextEnv) -> Opening:
     """Starts the episode. Raises whatever the environment does, and BadAnswer for what is no answer."""
-    message, info = env.reset(seed=spec.env_seed, options={"split": spec.split, "outcome_seed": spec.outcome_seed})
+    message, info = env.reset(seed=spec.env_seed, options=spec.options)
     return Opening(
         system=text_of(env.system_prompt, "a system prompt"),
         message=text_of(message, "a message"),

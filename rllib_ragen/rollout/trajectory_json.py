@@ -11,7 +11,7 @@ from ragen_envs.tree import Tree
 from rllib_ragen.types import StopReason, Trajectory, Turn
 
 _PLAIN = ("group_id", "env_seed", "outcome_seed", "success", "module_id", "agent_id", "error", "outcome")
-_ADDED: Tree = {"instance_key": "", "rewards": {}}
+_ADDED: Tree = {"instance_key": "", "rewards": {}, "env": "", "level": -1}
 """What earlier versions did not write, with what it then is."""
 _TURN_PLAIN = ("prompt", "state", "reply", "reward", "valid", "num_actions", "policy_version", "cached_tokens")
 _TURN_ADDED: Tree = {"raw_reward": None}

@@ -15,12 +15,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rllib_ragen.config.command_line import make_parser, path_option, read_layers, run_command
+from rllib_ragen.config.environments import environments_word
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.load import algorithm_preset, flatten, foundation, merge, parse_config, read_yaml, save_config
+from rllib_ragen.config.load import (
+    algorithm_preset,
+    flat_config,
+    foundation,
+    merge,
+    parse_config,
+    read_yaml,
+    save_config,
+)
 from rllib_ragen.config.printable import command
 from rllib_ragen.config.reward_section import comparable
 from rllib_ragen.config.schema import RunConfig
-from rllib_ragen.config.task_names import game_name, task_word
+from rllib_ragen.config.task_names import game_name
 from rllib_ragen.faults.ending import leave
 from rllib_ragen.faults.exit_codes import ExitCode, exit_code_of, sentence_of
 from rllib_ragen.faults.interrupt import Interrupt
@@ -29,10 +38,10 @@ from rllib_ragen.models.tiny.run_model import ensure_run_model
 from rllib_ragen.rollout.engines.choose import EngineChoice
 from rllib_ragen.run.console import Display, make_display
 from rllib_ragen.run.dry_run import dry_run
-from rllib_ragen.run.evaluation import find_baselines, results_table, scale_line
 from rllib_ragen.run.folder import CONFIG_FILE, RunFolder, SavedState
 from rllib_ragen.run.model_fit import misfits
 from rllib_ragen.run.preflight import preflight
+from rllib_ragen.run.several import find_scales, results_tables, task_lines
 from rllib_ragen.run.start_ray import start_ray
 from rllib_ragen.run.trackers.registry import ways_to_see
 from rllib_ragen.starpo.checkpoint.manifest import config_differences, read_manifest
@@ -135,7 +144,7 @@ def new_job(*layers: Mapping[str, Any]) -> Job:
     config = build_config(*layers)
     engine = preflight(config)
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    name = config.name or f"{task_word(config.env.name)}-{stamp}-seed{config.seed}"
+    name = config.name or f"{environments_word(config)}-{stamp}-seed{config.seed}"
     return Job(config, engine, RunFolder.create(config, name), None)
 
 
@@ -147,8 +156,8 @@ def plan_resume(folder: RunFolder, given: dict[str, object]) -> Job:
     """
     saved = folder.config()
     config = parse_config(saved.model_dump(), given)
-    before, now = flatten(saved.model_dump()), flatten(config.model_dump())
-    for key in flatten(given):
+    before, now = flat_config(saved.model_dump()), flat_config(config.model_dump())
+    for key in flat_config(given):
         same = now.get(key) == before.get(key)
         if key == "rewards":
             same = comparable(now[key]) == comparable(before[key])
@@ -239,18 +248,19 @@ def _run(job: Job, display: Display, interrupt: Interrupt) -> int:
     display.say(f"sampling    {job.engine.why}")
     if names := known_here_alone(config):
         display.say(f"note        {', '.join(names)}: registered by this program, not known to --resume and evaluate")
-    if game_name(config.env.name) is not None:
+    if not config.envs and game_name(config.env.name) is not None:
         display.say(f"policy      {ensure_run_model(config, display.say)}")
     for misfit in misfits(config):
         display.say(f"warning     {misfit}")
-    baselines = find_baselines(config)
-    display.say(f"task        {config.env.name}: {scale_line(baselines)}")
+    scales = find_scales(config)
+    for line in task_lines(config, scales):
+        display.say(f"task        {line}")
 
     start_ray(config)
     interrupt.install()
     from rllib_ragen.run.loop import Surroundings, run_training
 
-    training, reason = run_training(Surroundings(config, job.folder, display, interrupt, baselines), job.start)
+    training, reason = run_training(Surroundings(config, job.folder, display, interrupt, scales), job.start)
     display.close()
     if interrupt.requested:
         display.say(f"Stopped at iteration {training.iteration}, and saved. {how_to_go_on(job.folder)}")
@@ -258,7 +268,7 @@ def _run(job: Job, display: Display, interrupt: Interrupt) -> int:
     if training.stop_code is not ExitCode.DONE:
         display.say(f"Stopped after iteration {training.iteration}, because {reason}. {how_to_go_on(job.folder)}")
         return training.stop_code
-    tell_results(job, training, reason, display, results_table(training.evaluations, baselines))
+    tell_results(job, training, reason, display, results_tables(training.evaluations, scales))
     return 0
 
 

@@ -65,12 +65,22 @@ _FIELDS: tuple[tuple[str, Callable[[Metrics], str]], ...] = (
 
 
 def shown(metrics: Metrics) -> list[tuple[str, str]]:
-    """Returns (label, value) of the metrics that are there; `failed` only if some are."""
-    return [
+    """Returns (label, value) of the metrics that are there; `failed` only if some are. At the end of several
+    environments the success of each, and the levels that are open.
+    """
+    found = [
         (label_of(name), text(metrics))
         for name, text in _FIELDS
         if metrics.get(name) is not None and (name != "num_failed" or metrics[name])
     ]
+    for name, value in metrics.items():
+        prefix, slash, last = name.rpartition("/")
+        if slash and last == "success" and value is not None:
+            found.append((prefix, percent(value)))
+        if last == "levels_open" and value is not None:
+            levels = sum(other.startswith(f"{prefix}{slash}level_") and other.endswith("_groups") for other in metrics)
+            found.append((f"{prefix} level".strip(), f"{value:.0f}/{levels}"))
+    return found
 
 
 class Display:

@@ -10,8 +10,8 @@ from rllib_ragen.models.folder import model_folder
 from rllib_ragen.models.shape import ModelShape
 from rllib_ragen.models.tiny.run_model import run_model_folder
 from rllib_ragen.run.estimate import GIB, Cost, Process, cost, memory
-from rllib_ragen.run.evaluation import find_baselines, scale_line
 from rllib_ragen.run.preflight import preflight
+from rllib_ragen.run.several import find_scales, task_lines
 from rllib_ragen.run.trackers.registry import check_trackers
 
 _MILLION = 1e6
@@ -39,7 +39,7 @@ def dry_run(config: RunConfig) -> str:
     size = f"{parameters / _MILLION:.1f}M weights, {shape.layers} layers of width {shape.hidden}"
     lines = [
         "dry run     nothing is started; memory and cost are arithmetic from the config, not measurements",
-        f"task        {config.env.name}: {scale_line(find_baselines(config))}",
+        *(f"task        {line}" for line in task_lines(config, find_scales(config))),
         f"model       {config.model.path}: {size}, {shape.vocabulary} tokens; {where}",
         f"sampling    {engine}",
         *_memory_lines(processes),

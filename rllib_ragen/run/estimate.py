@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from rllib_ragen.config.environments import worlds
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.credit.registry import make_estimator
 from rllib_ragen.models.shape import ModelShape
@@ -122,7 +124,7 @@ def cost(config: RunConfig, shape: ModelShape, parameters: int) -> Cost:
     rollout, learner = config.rollout, config.learner
     context = rollout.max_context_tokens
     trajectories = rollout.num_groups * rollout.group_size
-    replies = min(config.env.max_turns * rollout.max_reply_tokens, context)
+    replies = _reply_tokens(config)
     played = trajectories * (1 + config.credit.dynamic_sampling_rounds)
     forward = shape.forward_flops(trajectories * context, context, parameters)
     passes = learner.num_epochs * (4 if learner.gradient_checkpointing else 3)
@@ -135,3 +137,13 @@ def cost(config: RunConfig, shape: ModelShape, parameters: int) -> Cost:
         sampling_flops=shape.forward_flops(played * context, context, parameters),
         update_flops=passes * forward,
     )
+
+
+def _reply_tokens(config: RunConfig) -> int:
+    """Returns the reply tokens of a trajectory at most; of several environments the mean, by their shares."""
+    found, context = worlds(config), config.rollout.max_context_tokens
+    most = [
+        max(min(one.env.max_turns * one.rollout.max_reply_tokens, context) for one in world.levels) for world in found
+    ]
+    total = sum(world.weight for world in found)
+    return math.ceil(sum(world.weight / total * tokens for world, tokens in zip(found, most, strict=True)))

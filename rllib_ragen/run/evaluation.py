@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragen_envs.baselines import Baselines, baselines_for
+from rllib_ragen.config.environments import worlds
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name, is_shipped
 from rllib_ragen.rollout.statistics import clustered_error
 from rllib_ragen.run.console import percent
 from rllib_ragen.run.game_baselines import GameScale, game_scale
 
+_PART = "/success"
+_LEVEL = re.compile(r"level_\d+")
 Scale = Baselines | GameScale
 """What success rates are read against."""
 
@@ -38,16 +42,28 @@ class Evaluation:
     outcomes: Mapping[str, float] = field(default_factory=dict)
     """Outcomes of a game: `win_rate_<seat>_vs_<opponent>` and the like."""
     instances: Mapping[str, float] = field(default_factory=dict)
-    """Mean success of each distinct instance, by a digest of its key; empty in rows of earlier versions."""
+    """Mean success of each distinct instance, by a digest of its key; empty in rows of earlier versions, and where the
+    parts have them."""
+    parts: Mapping[str, Evaluation] = field(default_factory=dict)
+    """What is told of each of several environments (`sokoban`), and of a curriculum's earlier levels
+    (`sokoban/level_1`, `level_1`)."""
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any], temperature: float) -> Evaluation:
         """Reads an evaluation row of progress.jsonl, with the run's `eval_temperature`."""
+        paths = [name.removesuffix(_PART) for name in row if name.endswith(_PART)]
+        parts = {path: cls._from_part(row, f"{path}/", temperature) for path in paths}
+        return replace(cls._from_part(row, "", temperature), parts=parts)
+
+    @classmethod
+    def _from_part(cls, whole: Mapping[str, Any], prefix: str, temperature: float) -> Evaluation:
+        row = {name: whole[name] for name in ("iteration", "split", "greedy")} | _below(whole, prefix)
         success, episode_return, reply_tokens = (
             math.nan if row.get(name) is None else row[name] for name in ("success", "return_mean", "reply_tokens_mean")
         )
         num_episodes = int(row["num_instances"] - row["num_failed"])
         outcomes = {name: value for name, value in row.items() if "_vs_" in name and value is not None}
+        instances = _below(whole.get("instances", {}), prefix)
         return cls(
             iteration=row["iteration"],
             split=row["split"],
@@ -58,7 +74,7 @@ class Evaluation:
             episode_return=episode_return,
             reply_tokens=reply_tokens,
             outcomes=outcomes,
-            instances=row.get("instances", {}),
+            instances=instances,
         )
 
     @property
@@ -68,17 +84,40 @@ class Evaluation:
 
     @property
     def error(self) -> float:
-        """Standard error of the success rate over distinct instances; NaN where there are not two, or none are told."""
+        """Standard error of the success rate over distinct instances; NaN where there are not two, or none are told.
+
+        Of a mean over environments it follows from theirs.
+        """
+        if self._targets:
+            return _error_of_mean([part.error for part in self._targets.values()])
         return clustered_error(list(self.instances.values()))
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether it is the mean of several environments' evaluations."""
+        return bool(self._targets)
+
+    @property
+    def _targets(self) -> Mapping[str, Evaluation]:
+        """Several environments, of which this is the mean."""
+        if self.instances:
+            return {}
+        return {path: part for path, part in self.parts.items() if not _LEVEL.fullmatch(path.rpartition("/")[2])}
+
+    @property
+    def num_instances(self) -> int:
+        """Distinct instances, of several environments all of them; 0 in rows of earlier versions."""
+        return len(self.instances) or sum(len(part.instances) for part in self._targets.values())
 
     @property
     def count(self) -> str:
         """`256 instances`, or `8 instances, 256 episodes`."""
         episodes = f"{self.num_episodes} episode{'' if self.num_episodes == 1 else 's'}"
-        if not self.instances:
+        number = self.num_instances
+        if not number:
             return episodes
-        distinct = f"{len(self.instances)} instance{'' if len(self.instances) == 1 else 's'}"
-        return distinct if len(self.instances) == self.num_episodes else f"{distinct}, {episodes}"
+        distinct = f"{number} instance{'' if number == 1 else 's'}"
+        return distinct if number == self.num_episodes else f"{distinct}, {episodes}"
 
     def change_to(self, later: Evaluation) -> tuple[float, float]:
         """Returns (change of success, its standard error) on the instances that both played, compared one by one.
@@ -86,6 +125,9 @@ class Evaluation:
         Easy instances are easy before and after: the error of the change is smaller than that of either rate.
         Without instances in common: the difference of the rates, and NaN.
         """
+        if self._targets and self._targets.keys() == later._targets.keys():
+            found = [part.change_to(later.parts[path]) for path, part in self._targets.items()]
+            return sum(change for change, _ in found) / len(found), _error_of_mean([error for _, error in found])
         common = self.instances.keys() & later.instances.keys()
         if not common:
             return later.success - self.success, math.nan
@@ -97,7 +139,10 @@ class Evaluation:
 
 
 def find_baselines(config: RunConfig) -> Scale | None:
-    """Returns floor, blind and ceiling of the run's task; None for one that does not tell them, as users' own."""
+    """Returns floor, blind and ceiling of the run's task, of a curriculum at its target level; None for one that does
+    not tell them, as users' own.
+    """
+    config = worlds(config)[0].target
     if not is_shipped(config.env.name):
         return None
     game = game_name(config.env.name)
@@ -107,6 +152,17 @@ def find_baselines(config: RunConfig) -> Scale | None:
         return baselines_for(config.env.name, config.env.task, config.text_limits())
     except NotImplementedError:
         return None
+
+
+def _below(tree: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Returns what has `prefix` in front of its name, without it; of no prefix what has no slash."""
+    names = {name: name.removeprefix(prefix) for name in tree if name.startswith(prefix)}
+    return {short: tree[name] for name, short in names.items() if "/" not in short}
+
+
+def _error_of_mean(errors: Sequence[float]) -> float:
+    """Returns the standard error of a mean of independent figures with these."""
+    return math.sqrt(sum(error**2 for error in errors)) / len(errors)
 
 
 def marks(scale: Scale | None) -> dict[str, float]:

@@ -63,7 +63,7 @@ class RunLog:
         records = sample_records(sampled, advantages)
         _append(self._trajectories, [{"iteration": iteration, **record} for record in records])
         policies = {trajectory.module_id for trajectory in sampled}
-        tags = {f"{heading_of(name, policies)}/{name}": value for name, value in metrics.items()}
+        tags = {f"{heading_of(name, policies)}/{name.rpartition('/')[2]}": value for name, value in metrics.items()}
         self._track(iteration, tags)
         if records:
             for tracker in self.trackers:
@@ -81,7 +81,7 @@ class RunLog:
         row = {"iteration": iteration, "split": split, "greedy": greedy, **result, "instances": dict(instances)}
         _append(self._progress, [row])
         way = "greedy" if greedy else "sampled"
-        self._track(iteration, {f"{split}_{way}/{name}": value for name, value in result.items()})
+        self._track(iteration, {_tag(f"{split}_{way}", name): value for name, value in result.items()})
         return row
 
     def close(self) -> None:
@@ -108,6 +108,12 @@ class RunLog:
             writer = csv.DictWriter(file, self._columns)
             writer.writeheader()
             writer.writerows(rows)
+
+
+def _tag(heading: str, name: str) -> str:
+    """Returns an evaluation's tag for trackers: one of several environments has a heading of its own."""
+    label, slash, rest = name.partition("/")
+    return f"{label}/{heading}/{rest}" if slash else f"{heading}/{name}"
 
 
 def _append(path: Path, rows: Sequence[Row]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,11 @@ from rllib_ragen.faults.exit_codes import ExitCode, NothingPlayed, exit_code_of,
 from rllib_ragen.faults.interrupt import Interrupt
 from rllib_ragen.faults.watchdog import waiting
 from rllib_ragen.run.console import ConsoleState, Display, percent
-from rllib_ragen.run.evaluation import Evaluation, Scale, best_on_validation, validation_line
+from rllib_ragen.run.evaluation import Evaluation, best_on_validation
 from rllib_ragen.run.example_reply import example_reply
 from rllib_ragen.run.folder import RunFolder, SavedState
 from rllib_ragen.run.log import Row, RunLog
+from rllib_ragen.run.several import Scales, opened_levels, validation_lines
 from rllib_ragen.run.trackers.registry import open_trackers
 from rllib_ragen.starpo.watched_alarms import watched_alarms
 
@@ -46,8 +47,8 @@ class Surroundings:
     """Listener to what happens."""
     interrupt: Interrupt
     """Switch that ends the run after its current step, saved but neither tested nor exported."""
-    baselines: Scale | None = None
-    """Floor and ceiling, for the display."""
+    scales: Scales = field(default_factory=lambda: {"": None})
+    """Floor and ceiling of everything that is evaluated, for the display."""
     on_evaluation: OnEvaluation | None = None
     on_save: OnSave | None = None
     group: str | None = None
@@ -150,7 +151,7 @@ class Training:
         self._log = log
         self._display = around.display
         self._interrupt = around.interrupt
-        self._baselines = around.baselines
+        self._scales = around.scales
         self._on_evaluation = around.on_evaluation
         self._on_save = around.on_save
         rows = log.rows()
@@ -160,6 +161,7 @@ class Training:
         self._saved_at = first if around.folder.checkpoints() else -1
         self._alarms = Alarms(watched_alarms(self.config), rows)
         self._alarm = ""
+        self._last_row: Row = next((row for row in reversed(rows) if "split" not in row), {})
         self._played = False
         """Whether any trajectory of an iteration done here has not failed."""
 
@@ -176,7 +178,7 @@ class Training:
             found.append(self._evaluation(row))
             self.evaluations.append(found[-1])
         if found:
-            self._display.say(validation_line(found, self._baselines))
+            self._display.say(validation_lines(found, self._scales))
             if split == "val":
                 self._keep_best()
             if self._on_evaluation is not None:
@@ -220,6 +222,9 @@ class Training:
             self._display.iteration(
                 ConsoleState(self.iteration, self.config.iterations, self._spent_s, left_s, metrics)
             )
+            for line in opened_levels(self._last_row, row):
+                self._display.say(line)
+            self._last_row = row
             self._watch(row)
             self.validate_if_due()
             reason = self._reason_to_stop(before_s + time.monotonic() - started)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from ragen_envs.tree import Tree
+from rllib_ragen.config.environments import worlds
 from rllib_ragen.config.load import read_yaml
 from rllib_ragen.config.paths import EMBEDDED_MODEL
 from rllib_ragen.config.schema import RunConfig
@@ -30,17 +31,21 @@ def misfits(config: RunConfig) -> list[str]:
         # Refused where it was not taught (models.tiny.run_model); a game has a small model of its own.
         return []
     taught = taught_tasks(folder)
-    task = task_name(config.env.name)
+    if not taught:
+        return []
     found = []
-    if taught and task not in taught:
-        found.append(
-            f"the model in {folder} was taught {', '.join(taught)}, and not {task}: it may have no valid reply there"
-        )
-    if taught and config.prompt_style == "full":
-        found.append(
-            f"the model in {folder} was taught brief prompts, and env.prompt_style={config.env.prompt_style} tells it"
-            " full ones; env.prompt_style=brief is what it knows"
-        )
+    for number, world in enumerate(worlds(config)):
+        task, where = task_name(world.target.env.name), f"envs[{number}]" if config.envs else "env"
+        if task not in taught:
+            found.append(
+                f"the model in {folder} was taught {', '.join(taught)}, and not {task}: it may have no valid reply"
+                " there"
+            )
+        if world.target.prompt_style == "full":
+            found.append(
+                f"the model in {folder} was taught brief prompts, and {where}.prompt_style="
+                f"{world.target.env.prompt_style} tells it full ones; {where}.prompt_style=brief is what it knows"
+            )
     return found
 
 
@@ -54,7 +59,7 @@ def taught_tasks(folder: Path) -> list[str]:
 
 
 def _trained_on(folder: Path) -> list[str]:
-    """Returns the task of the run that exported the folder, or that wrote the checkpoint which it lies in."""
+    """Returns the tasks of the run that exported the folder, or that wrote the checkpoint which it lies in."""
     try:
         if is_run_folder(folder.parent):
             config = read_yaml(folder.parent / CONFIG_FILE)
@@ -62,7 +67,7 @@ def _trained_on(folder: Path) -> list[str]:
             config = read_manifest(folder.parents[1])["config"]
         else:
             return []
-        return [task_name(config["env"]["name"])]
+        return [task_name(env["name"]) for env in config.get("envs") or [config["env"]]]
     except (ValueError, KeyError, TypeError, IndexError):
         # A run of another version, or of an environment that is not there any more: its recipe stands.
         return []

@@ -41,7 +41,7 @@ def preflight(config: RunConfig, *, writes: bool = True, taught: bool = True) ->
     try:
         if taught:
             check_taught(config)
-        in_game = game_name(config.env.name) is not None
+        in_game = not config.envs and game_name(config.env.name) is not None
         folder = check_model_folder(config.model.path, config.rollout.max_context_tokens, in_game=in_game)
         check_chat_template(folder)
         check_lora(config.learner, folder)
@@ -68,15 +68,9 @@ def check_with_transformers(config: RunConfig, folder: Path) -> None:
         ConfigError: one sentence naming the key.
     """
     set_thread_waits()
-    from rllib_ragen.starpo.checks.model import check_model_and_chat
+    from rllib_ragen.starpo.checks.model import check_chats
 
-    check_model_and_chat(
-        folder,
-        config.model,
-        max_context_tokens=config.rollout.max_context_tokens,
-        reply_prefix=config.env.reply_prefix,
-        think=config.env.think,
-    )
+    check_chats(folder, config)
 
 
 def check_chat_template(folder: Path) -> None:

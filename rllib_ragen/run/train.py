@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ragen_envs.tree import Tree
 from rllib_ragen.config.load import algorithm_preset, foundation, merge, nest
 from rllib_ragen.faults.exit_codes import ExitCode
 from rllib_ragen.run.__main__ import new_job, run
@@ -13,12 +15,13 @@ from rllib_ragen.run.result import RunResult, load_run
 _STOPPED = (ExitCode.DONE, ExitCode.INTERRUPTED)
 
 
-def train(env: str, /, *, algorithm: str | None = None, **keys: Any) -> RunResult:
+def train(env: str | Sequence[Mapping[str, Any]], /, *, algorithm: str | None = None, **keys: Any) -> RunResult:
     """Trains an agent, as `python -m rllib_ragen.run` does, and returns what it left.
 
     Args:
         env: environment or game: a name, or an import path `package.module:World`. Its own settings
-            (tune_configs/) come before the defaults.
+            (tune_configs/) come before the defaults. Or several environments, each with the keys of an entry of
+            `envs`: `[{"name": "sokoban", "weight": 2}, {"name": "frozen_lake"}]`.
         algorithm: estimator, filter and loss by one word: `starpo_s`, `grpo` … (docs/algorithms.md).
         keys: keys of the config (`--keys` lists them): sections as mappings, `rollout={"num_groups": 8}`, or dotted
             names, `**{"rollout.num_groups": 8}`.
@@ -28,7 +31,8 @@ def train(env: str, /, *, algorithm: str | None = None, **keys: Any) -> RunResul
         RuntimeError: the run stopped before its end, by itself; its folder says why.
     """
     given = merge(*(nest(key, value) for key, value in keys.items()))
-    base = foundation(given, {"env": {"name": env}})
+    chosen: Tree = {"env": {"name": env}} if isinstance(env, str) else {"envs": list(env)}
+    base = merge(foundation(given, chosen), chosen)
     job = new_job(base, {} if algorithm is None else algorithm_preset(algorithm), given)
     was_there = _ray_is_there()
     try:

@@ -16,7 +16,8 @@ MAX_GROUPS, MAX_MEMBERS = 4, 8
 
 
 def sample_records(trajectories: Sequence[Trajectory], advantages: Sequence[FloatArray | None]) -> list[Tree]:
-    """Returns JSON records of the group that differs most (up to 8 members) and of the first member of 3 other groups.
+    """Returns JSON records of the group that differs most (up to 8 members) and of the first member of 3 other groups,
+    of other environments first, if there are several.
 
     Args:
         trajectories: of one iteration.
@@ -29,7 +30,10 @@ def sample_records(trajectories: Sequence[Trajectory], advantages: Sequence[Floa
     members = group_members(trajectories)
     returns = np.array([trajectory.episode_return for trajectory in trajectories], np.float64)
     whole = max(members, key=lambda group: spread(returns[members[group]]), default=None)
-    others = [group for group in members if group != whole][: MAX_GROUPS - 1]
+    rest = [group for group in members if group != whole]
+    env_of = {group: trajectories[own[0]].env for group, own in members.items()}
+    first_of = {env_of[group]: group for group in reversed(rest) if env_of[group] != env_of[whole or group]}
+    others = sorted(rest, key=lambda group: group not in first_of.values())[: MAX_GROUPS - 1]
     return [
         _record(trajectories[index], member, advantages[index])
         for group in members

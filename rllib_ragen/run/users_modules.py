@@ -7,6 +7,7 @@ import os
 import sysconfig
 from pathlib import Path
 
+from rllib_ragen.config.environments import worlds
 from rllib_ragen.config.reward_section import reward_names
 from rllib_ragen.config.schema import RunConfig
 
@@ -22,7 +23,8 @@ def users_modules(config: RunConfig) -> list[str]:
     if SET_IN_RAY_JOBS in os.environ:
         return []
     credit, rewards = config.credit, reward_names(config.rewards)
-    names = (config.env.name, credit.estimator, credit.filter, config.learner.loss, *rewards)
+    environments = [world.target.env.name for world in worlds(config)]
+    names = (*environments, credit.estimator, credit.filter, config.learner.loss, *rewards)
     tops = {name.partition(":")[0].partition(".")[0] for name in names if ":" in name}
     found = []
     for top in sorted(tops):

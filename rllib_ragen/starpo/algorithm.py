@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -21,7 +20,6 @@ from ray.tune import register_trainable
 from rllib_ragen.config.printable import safe
 from rllib_ragen.credit.filters import FilterResult, filter_groups
 from rllib_ragen.credit.registry import make_estimator
-from rllib_ragen.diagnostics.degenerate_replies import reply_statistics
 from rllib_ragen.diagnostics.gradient_buckets import NUM_BUCKETS, Gradients, gradient_metrics
 from rllib_ragen.diagnostics.information_probe import is_due
 from rllib_ragen.faults.exit_codes import ExitCode
@@ -31,9 +29,9 @@ from rllib_ragen.learner.gradient_probe import measure_gradients
 from rllib_ragen.learner.learner_calls import on_every_learner
 from rllib_ragen.learner.update_metrics import LEARNER_METRICS
 from rllib_ragen.rollout.specs import EpisodeSpec
-from rllib_ragen.rollout.statistics import rollout_statistics
-from rllib_ragen.starpo.assign_credit import assign_credit
+from rllib_ragen.starpo.assign_credit import credit_of_run
 from rllib_ragen.starpo.background import Background
+from rllib_ragen.starpo.batch_statistics import batch_statistics
 from rllib_ragen.starpo.batches import batches_of
 from rllib_ragen.starpo.checkpoint.load import load_state
 from rllib_ragen.starpo.checkpoint.save import save_checkpoint
@@ -92,16 +90,11 @@ class StarPO(RLlibBase):
         self._credit = self.config.credit_section()
         self._diagnostics = self.config.diagnostics_section()
         self._estimator = make_estimator(self._credit)
-        self._rows_of = partial(
-            assign_credit,
-            section=self._credit,
-            estimator=self._estimator,
-            learners=self.learner_group,
-            update=self.config.learner_section(),
-            max_reply_tokens=self.config.max_reply_tokens,
-        )
+        plan = self.config.policy_plan()
+        self._labels = [world.label for world in plan.worlds]
+        self._rows_of = credit_of_run(self.config, self._estimator, self.learner_group)
         self._connectors = LearnerConnectors(self.config.build_learner_connector(None, None), self.metrics)
-        self._matchmaker = make_matchmaker(self.config.policy_plan())
+        self._matchmaker = make_matchmaker(plan)
         self._probe = InformationProbe(self.config, self.learner_group, self._matchmaker.main)
         self._rollouts = Rollouts(self.config, self.env_runner_group, self.learner_group, self._tell_recreated)
         self._batches = batches_of(self.config, self._stored, self._rollouts, self._matchmaker)
@@ -115,11 +108,12 @@ class StarPO(RLlibBase):
         self._ahead, self._whole = None, False
         self._trajectories = [replace(one, index=index) for index, one in enumerate(batch.trajectories)]
         self._write_output(self._counters.iteration + 1, self._trajectories)
+        self._matchmaker.note(self._trajectories)
         ahead = Background(self._play_batch) if self.config.overlap == "one_step_off" else None
         own = self._matchmaker.own(self._trajectories)
         alive = self._connectors.shaped([trajectory for trajectory in own if not trajectory.stop_reason.failed])
         filtered = filter_groups(alive, self._credit)
-        self._log(rollout_statistics(own) | reply_statistics(alive) | filtered.metrics | batch.drawn)
+        self._log(batch_statistics(self._labels, own, alive, filtered) | batch.drawn)
         self._log(self._matchmaker.statistics(own))
         with self._timed("diagnostics"):
             self._diagnose(alive)
@@ -156,7 +150,7 @@ class StarPO(RLlibBase):
         credited: list[tuple[Trajectory, TokenRow]] = []
         for module_id in sorted({trajectory.module_id for trajectory in filtered.kept}):
             kept = [trajectory for trajectory in filtered.kept if trajectory.module_id == module_id]
-            own, measured = self._rows_of(kept, filtered.metrics["kept_ratio"])
+            own, measured = self._rows_of(kept, filtered.kept_ratios)
             credited += zip([one for one in kept if one.num_reply_tokens], own, strict=True)
             self._log(measured)
         rows = self._connectors.finished(credited)
@@ -219,13 +213,15 @@ class StarPO(RLlibBase):
 
     # --- for whoever drives a run -----------------------------------------------------------------------------------
 
-    def evaluate_split(self, split: str, num_instances: int, greedy: bool) -> dict[str, float]:
+    def evaluate_split(self, split: str, num_instances: int, greedy: bool, env: str | None = None) -> dict[str, float]:
         """Plays `num_instances` instances of `split` ("train", "val", "test") with the training runners.
 
-        The same instances and seeds every time; no training counter moves. Sampled is at `eval.temperature`.
+        The same instances and seeds every time; no training counter moves. Sampled is at `eval.temperature`. `env` is
+        the label of one of several environments; without it each plays as many.
 
         Returns:
-            evaluation_statistics of the episodes and num_instances; of a game more (GameMatchmaker.evaluate).
+            evaluation_statistics of the episodes and num_instances; of a game more (GameMatchmaker.evaluate), of
+            several environments each one's (SeveralMatchmaker.evaluate).
         """
 
         def play(specs: Sequence[EpisodeSpec]) -> list[Trajectory]:
@@ -235,7 +231,7 @@ class StarPO(RLlibBase):
             return played.trajectories
 
         self.evaluated, self.evaluation_metrics = [], []
-        return self._matchmaker.evaluate(play, split, num_instances)
+        return self._matchmaker.evaluate(play, split, num_instances, env)
 
     @property
     def success_by_instance(self) -> dict[str, float]:
@@ -249,7 +245,7 @@ class StarPO(RLlibBase):
             batch = self._connectors.shaped([one for one in peeked if not one.stop_reason.failed])
         own = [trajectory for trajectory in batch if trajectory.module_id == self._matchmaker.main]
         remembered = self._estimator.state()
-        (rows, _), settings = self._rows_of(own, 1.0), self.config.learner_section()
+        (rows, _), settings = self._rows_of(own, {}), self.config.learner_section()
         self._estimator.restore(remembered)
         return measure_gradients(self.learner_group, self._matchmaker.main, own, rows, settings, num_buckets)
 

@@ -19,6 +19,7 @@ from ray.tune.result import TRIAL_INFO
 from ragen_envs.games.registry import make_game
 from ragen_envs.spaces import AnyText
 from ragen_envs.tree import Tree
+from rllib_ragen.config.environments import World, is_mixed, worlds
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, flatten
 from rllib_ragen.config.messages import sentence
@@ -26,7 +27,7 @@ from rllib_ragen.config.paths import PROMPT_KEYS, enter_model, enter_text
 from rllib_ragen.config.policy_plan import PolicyPlan
 from rllib_ragen.config.reward_section import reward_names
 from rllib_ragen.config.schema import CreditSection, DiagnosticsSection, LearnerSection, RunConfig
-from rllib_ragen.config.task_names import game_name, is_task_name, name_of_id
+from rllib_ragen.config.task_names import game_name, is_task_name, name_of_id, task_name
 from rllib_ragen.credit.registry import make_estimator
 from rllib_ragen.faults.private_names.of_ray import is_registered_env
 from rllib_ragen.faults.private_names.of_rllib import attribute_of_key, keep_runner_states
@@ -40,12 +41,13 @@ from rllib_ragen.starpo.attributes import ATTRIBUTES, SECTIONS, value_in
 from rllib_ragen.starpo.checks.combinations import check_config
 from rllib_ragen.starpo.checks.games import check_groups_are_drawn_one_by_one
 from rllib_ragen.starpo.checks.lora import check_lora
-from rllib_ragen.starpo.checks.model import check_model_and_chat
+from rllib_ragen.starpo.checks.model import check_chats
 from rllib_ragen.starpo.checks.policies import check_policies
 from rllib_ragen.starpo.checks.prompts import refuse_prompts
 from rllib_ragen.starpo.checks.rllib_parts import check_rllib_parts
 from rllib_ragen.starpo.checks.rllib_settings import check_rllib_settings
-from rllib_ragen.starpo.env_registry import register_task, register_text_envs
+from rllib_ragen.starpo.env_config import made_of, of_one, tree_of_one, tree_of_several
+from rllib_ragen.starpo.env_registry import SEVERAL, register_task, register_text_envs
 from rllib_ragen.starpo.matchmaking.games import policies_of
 from rllib_ragen.starpo.setters import FluentSetters
 from rllib_ragen.starpo.users_names import Registered, registered_for, take_registered
@@ -124,7 +126,8 @@ class StarPOConfig(FluentSetters):
             env: name (`sokoban`, `ragen/Sokoban-v0`, the game `tic_tac_toe`), a user's own (`register_text_env`, an
                 entry point, `my_pkg.worlds:MyWorld`), or one that RLlib's `register_env` was given; that must make
                 TextEnvs, or with several agents TextGameEnvs or RLlib's MultiAgentEnvs of text.
-            env_config: {"task": settings of the task, "limits": fields of TextLimits}.
+            env_config: {"task": settings of the task, "limits": fields of TextLimits, "curriculum": as `env.curriculum`
+                of the config}.
             kwargs: as in AlgorithmConfig.environment.
 
         Raises:
@@ -136,7 +139,26 @@ class StarPOConfig(FluentSetters):
             # A file is read where it is named; actors and trials are elsewhere.
             texts = {key: enter_text(text) for key in PROMPT_KEYS if isinstance(text := limits.get(key), str)}
             env_config = {**env_config, "limits": {**limits, **texts}}
+        if env is not NotProvided and self.env == SEVERAL:
+            self.env_config.clear()
         super().environment(env, env_config=env_config, **kwargs)
+        return self
+
+    def environments(self, *entries: Mapping[str, Any]) -> StarPOConfig:
+        """Sets several tasks for one run, each with its share of the groups (docs/environments.md).
+
+        Args:
+            entries: of each what an entry of `envs` says in YAML: `{"name": "sokoban", "weight": 2, "task": {…}}`.
+
+        Raises:
+            ValueError: no entry, or an unknown name.
+        """
+        if not entries:
+            raise ValueError("environments(): name at least one, as in environments({'name': 'sokoban'})")
+        for entry in entries:
+            task_name(str(entry.get("name", RunConfig().env.name)))
+        self.env_config: Tree = {}  # RLlib would keep what an earlier environment was given.
+        super().environment(SEVERAL, env_config={"envs": [dict(entry) for entry in entries]})
         return self
 
     def env_runners(self, **rllib: object) -> StarPOConfig:
@@ -209,7 +231,8 @@ class StarPOConfig(FluentSetters):
 
     def get_state(self) -> Tree:
         """Returns AlgorithmConfig's, with what it leaves out: RLlib takes every −1 for a deprecated setting."""
-        return {name: getattr(self, name) for name in ATTRIBUTES} | super().get_state()
+        state: Tree = super().get_state()
+        return {name: getattr(self, name) for name in ATTRIBUTES} | state
 
     def build_algo(self, env: object = None, **kwargs: object) -> Any:
         """Returns the algorithm; `env` as in `environment`, and the rest as in AlgorithmConfig.build_algo."""
@@ -234,8 +257,9 @@ class StarPOConfig(FluentSetters):
         self.__dict__.update(own)
 
     def _registered(self) -> Registered:
+        names = [str(entry.get("name")) for entry in self.env_config.get("envs", ())] if self.env == SEVERAL else []
         return registered_for(
-            environment=self._text_env_name(),
+            environments=names or [self._text_env_name()],
             estimator=self.estimator,
             filter=self.filter,
             loss=self.loss,
@@ -248,11 +272,11 @@ class StarPOConfig(FluentSetters):
     def from_run_config(cls, run: RunConfig) -> StarPOConfig:
         """Returns the same run for RLlib. `eval` and the run's length stay with whoever drives it."""
         config = cls()
-        env = run.env.model_dump()
-        name, task = env.pop("name"), env.pop("task")
-        del env["reply_prefix"]
-        if is_task_name(name) and (name_of_id(name) or not is_registered_env(name)):
-            config.environment(name, env_config={"task": task, "limits": env})
+        name, (task, env_config) = run.env.name, of_one(run.env)
+        if run.envs:
+            config.environments(*(entry.model_dump() for entry in run.envs))
+        elif is_task_name(name) and (name_of_id(name) or not is_registered_env(name)):
+            config.environment(name, env_config=env_config)
         else:
             refuse_prompts(run)
             config.environment(name, env_config=task)
@@ -270,9 +294,12 @@ class StarPOConfig(FluentSetters):
         Raises:
             ConfigError: a value out of range, or an unknown key of `env_config`.
         """
-        tree: Tree = {section: {} for section in SECTIONS} | {"env": self._env_tree(), "eval": {}}
+        tree: Tree = {section: {} for section in SECTIONS} | {"eval": {}} | self._env_tree()
         for attribute, (section, key) in ATTRIBUTES.items():
-            (tree[section] if section else tree)[key] = getattr(self, attribute)
+            if not section:
+                tree[key] = getattr(self, attribute)
+            elif section in tree:
+                tree[section][key] = getattr(self, attribute)
         try:
             return RunConfig.model_validate({**tree, "seed": self.seed})
         except ValidationError as error:
@@ -318,8 +345,33 @@ class StarPOConfig(FluentSetters):
             env=self._text_env_name(),
             game=self.game(),
             task=run.env.task,
+            worlds=self.worlds(),
             section=run.multi_agent,
         )
+
+    def worlds(self) -> tuple[World, ...]:
+        """Returns the environments for one agent, each with its levels; none where somebody else's is played, or a
+        game.
+        """
+        return () if self.has_several_agents or self._is_somebody_elses() else worlds(self.to_run_config())
+
+    def mixed_worlds(self) -> tuple[World, ...]:
+        """Returns the same where episodes differ in environment or level; else none."""
+        found = self.worlds()
+        return found if is_mixed(found) else ()
+
+    def own_ways_to_reply(self) -> dict[str, tuple[ChatFormat, int]]:
+        """Says by the label of each of several environments how the model is talked to there, and how long a reply may
+        be.
+        """
+        chats: dict[str, ChatFormat] = {}
+        found = {}
+        for world in self.worlds():
+            prefix, tokens = world.target.env.reply_prefix, world.target.rollout.max_reply_tokens
+            if world.label:
+                chats[prefix] = chats.get(prefix) or self._chat_format(prefix)
+                found[world.label] = (chats[prefix], tokens)
+        return found
 
     def game(self) -> str | None:
         """Returns the game for several seats that is played; None for other tasks, and for somebody else's
@@ -364,8 +416,11 @@ class StarPOConfig(FluentSetters):
         Raises:
             ValueError: the folder has no usable tokenizer or chat template.
         """
+        return self._chat_format(self.reply_prefix)
+
+    def _chat_format(self, reply_prefix: str) -> ChatFormat:
         return ChatFormat.from_folder(
-            self.model_folder, reply_prefix=self.reply_prefix, template_kwargs=self.template_kwargs
+            self.model_folder, reply_prefix=reply_prefix, template_kwargs=self.template_kwargs
         )
 
     def engine_choice(self) -> EngineChoice:
@@ -385,8 +440,10 @@ class StarPOConfig(FluentSetters):
 
     def resolved_env_config(self) -> Tree:
         """Returns `env_config` as environments get it, with prompt_style `auto` decided."""
-        if self._text_env_name() is None:
+        if self._is_somebody_elses():
             return dict(self.env_config)
+        if mixed := self.mixed_worlds():
+            return {"worlds": made_of(mixed)}
         run = self.to_run_config()
         limits = run.text_limits() if self.game() is None else run.game_limits()
         return {"task": run.env.task, "limits": asdict(limits)}
@@ -406,7 +463,9 @@ class StarPOConfig(FluentSetters):
         check_rllib_parts(self, self.has_several_agents, StarPOConfig.to_run_config)
         super().validate()
         run = self.to_run_config()
-        check_config(run, shipped_env=self._text_env_name() is not None)
+        if run.envs and self.is_multi_agent:
+            raise ConfigError("multi_agent(policies=…) with several environments: each is for one agent; leave it out")
+        check_config(run, shipped_env=not self._is_somebody_elses())
         if self.has_several_agents:
             check_groups_are_drawn_one_by_one(run)
         if self.lr_schedule != "constant" and self.decay_iterations is None:
@@ -414,13 +473,7 @@ class StarPOConfig(FluentSetters):
         in_game = self.game() is not None
         folder = check_model_folder(run.model.path, self.max_context_tokens, in_game=in_game)
         check_lora(run.learner, folder)
-        check_model_and_chat(
-            folder,
-            run.model,
-            max_context_tokens=self.max_context_tokens,
-            reply_prefix=self.reply_prefix,
-            think=None if self._text_env_name() is None else run.env.think,
-        )
+        check_chats(folder, run, knows_form=not self._is_somebody_elses())
         self.engine_choice()
         if self.weight_transfer == "broadcast" and len(self.policies) > 1:
             raise ConfigError(
@@ -495,13 +548,15 @@ class StarPOConfig(FluentSetters):
         return StarPOLearnerGroup(config=config, module_spec=spec, placement_group=placement_group)
 
     def _env_tree(self) -> Tree:
-        name, given = self._text_env_name(), dict(self.env_config)
+        if self.env == SEVERAL:
+            return tree_of_several(self.env_config, self.reply_prefix)
+        name = self._text_env_name()
         if name is None:
-            return {"name": str(self.env), "task": given}
-        task, limits = given.pop("task", {}), given.pop("limits", {})
-        if given:
-            raise ConfigError(f"env_config: unknown key {min(given)!r}; allowed: task, limits")
-        return {"name": name, "task": dict(task), **limits}
+            return {"env": {"name": str(self.env), "task": dict(self.env_config)}}
+        return tree_of_one(name, self.env_config)
+
+    def _is_somebody_elses(self) -> bool:
+        return self.env != SEVERAL and self._text_env_name() is None
 
     def _text_env_name(self) -> str | None:
         """Returns short name of one of this project's environments or games, or None for a registered one of somebody

@@ -56,6 +56,11 @@ def _check_fits(trajectory: Trajectory, config: StarPOConfig, chat: ChatFormat, 
     if trajectory.module_id not in config.module_ids():
         allowed = ", ".join(config.module_ids())
         raise ConfigError(f"{what} is policy {trajectory.module_id!r}'s; allowed: {allowed}")
+    labels = [world.label for world in config.worlds()] or [""]
+    if trajectory.env not in labels:
+        own = f"of the environment {trajectory.env!r}" if trajectory.env else "of a run with one environment"
+        allowed = ", ".join(filter(None, labels)) or "those of a run with one environment"
+        raise ConfigError(f"{what} is {own}; allowed in this run: {allowed}")
     if trajectory.num_tokens > config.max_context_tokens:
         raise ConfigError(
             f"{what} has {trajectory.num_tokens} tokens; allowed: at most rollout.max_context_tokens="

@@ -81,7 +81,7 @@ class RLlibBase(RefusedMethods):
         """Policies that learn, the main one first."""
 
     @abstractmethod
-    def evaluate_split(self, split: str, num_instances: int, greedy: bool) -> dict[str, float]:
+    def evaluate_split(self, split: str, num_instances: int, greedy: bool, env: str | None = None) -> dict[str, float]:
         """Plays instances of a split."""
 
     def evaluate(self, parallel_train_future: object = None) -> Tree:

@@ -8,6 +8,7 @@ from typing import Any
 from ragen_envs.open_names import OpenNames
 from ragen_envs.tree import Tree
 from ragen_envs.worlds import ENVIRONMENTS
+from rllib_ragen.config.environments import worlds
 from rllib_ragen.config.reward_section import reward_names
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.credit.filter_rules import FILTERS
@@ -23,14 +24,14 @@ _KINDS: dict[str, OpenNames[Any]] = {
 
 
 def registered_for(
-    *, environment: str | None, estimator: str, filter: str, loss: str, rewards: Sequence[str]
+    *, environments: Sequence[str | None], estimator: str, filter: str, loss: str, rewards: Sequence[str]
 ) -> Registered:
     """Returns those of the names that were registered in this process, with what they mean.
 
     Import paths and entry points are not among them: other processes find these themselves.
     """
     asked = {
-        "environment": [] if environment is None else [environment],
+        "environment": [name for name in environments if name is not None],
         "estimator": [estimator],
         "filter": [filter],
         "loss": [loss],
@@ -46,7 +47,7 @@ def registered_for(
 def known_here_alone(config: RunConfig) -> list[str]:
     """Returns the names of `config` that were registered in this process: other commands do not know them."""
     found = registered_for(
-        environment=config.env.name,
+        environments=[world.target.env.name for world in worlds(config)],
         estimator=config.credit.estimator,
         filter=config.credit.filter,
         loss=config.learner.loss,

@@ -88,7 +88,7 @@ def check_models(spec: SweepSpec) -> None:
     seen: set[str] = set()
     for values in spec.combinations()[:CHECKED_COMBINATIONS]:
         config = spec.config(values, spec.seeds[0])
-        asked = config.model_dump_json(include={"env", "model", "rollout", "learner", "trackers"})
+        asked = config.model_dump_json(include={"env", "envs", "model", "rollout", "learner", "trackers"})
         if asked in seen:
             continue
         seen.add(asked)

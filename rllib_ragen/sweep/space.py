@@ -10,8 +10,9 @@ from typing import Any
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
 from ragen_envs.tree import Tree
+from rllib_ragen.config.command_line import key_names
 from rllib_ragen.config.errors import ConfigError, nearest
-from rllib_ragen.config.load import flatten, merge, nest
+from rllib_ragen.config.load import merge, nest
 
 _KINDS = ("choice", "uniform", "loguniform", "int", "logint")
 
@@ -98,6 +99,6 @@ def _range(name: str, kind: str, values: list[Any]) -> BaseDistribution:
     return FloatDistribution(float(values[0]), float(values[1]), log=kind == "loguniform")
 
 
-def known_keys(defaults: Mapping[str, object]) -> list[str]:
-    """Returns the dotted keys that a space may name, from a config's defaults."""
-    return [key for key in flatten(defaults) if key not in ("name", "results_dir", "seed")]
+def known_keys() -> list[str]:
+    """Returns the dotted keys that a space may name."""
+    return [key for key in key_names() if key not in ("name", "results_dir", "seed")]

@@ -71,7 +71,7 @@ class SweepSpec(Section):
 
     def dimensions(self) -> dict[str, Dimension]:
         """Returns the space. Raises ConfigError if it makes no sense."""
-        return read_space(self.space, known_keys(RunConfig().model_dump(mode="json")))
+        return read_space(self.space, known_keys())
 
     def combinations(self) -> list[Tree]:
         """Returns every choice, or both ends, of every dimension with those of every other: a grid, if all are

@@ -78,9 +78,9 @@ def train(
     from rllib_ragen.faults.interrupt import Interrupt
     from rllib_ragen.faults.watchdog import Watchdog
     from rllib_ragen.run.console import Display
-    from rllib_ragen.run.evaluation import find_baselines
     from rllib_ragen.run.loop import Surroundings, run_training
     from rllib_ragen.run.preflight import preflight
+    from rllib_ragen.run.several import find_scales
 
     assert config.name is not None
     path = config.results_dir / config.name
@@ -90,7 +90,7 @@ def train(
         display = Display(log)
         # Not entered: in a trial signals are Tune's.
         interrupt = Interrupt(display.say)
-        baselines = find_baselines(config)
+        scales = find_scales(config)
         fault = config.fault
         with Watchdog(
             display.say,
@@ -99,7 +99,7 @@ def train(
             stacks=path / "hang.txt",
         ):
             group = load_spec(path.parents[1]).name
-            around = Surroundings(config, folder, display, interrupt, baselines, on_evaluation, on_save, group)
+            around = Surroundings(config, folder, display, interrupt, scales, on_evaluation, on_save, group)
             training, reason = run_training(around, start)
     early = "" if training.iteration >= config.iterations else f"{reason} (iteration {training.iteration})"
     last = [one for one in training.evaluations if (one.split, one.iteration) == ("val", training.iteration)]

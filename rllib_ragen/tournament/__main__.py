@@ -21,6 +21,7 @@ from ragen_envs.games.players import PLAYERS
 from ragen_envs.games.registry import game_names, make_game
 from ragen_envs.tree import Tree
 from rllib_ragen.config.command_line import make_parser, path_option, positive, read_layers, run_command
+from rllib_ragen.config.environments import environments_told
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten, foundation, merge, parse_config
 from rllib_ragen.config.paths import EMBEDDED_MODEL
@@ -136,7 +137,7 @@ def make_plan(options: argparse.Namespace) -> Plan:
     models = find_models(options.models)
     run = models[0].config if models else None
     saved = None if run is None else build_config(run)
-    asked = flatten(given).get("env.name") or (saved.env.name if saved else None)
+    asked = flatten(given).get("env.name") or (environments_told(saved) if saved else None)
     try:
         game = game_name(task_name(str(asked or RunConfig().env.name)))
     except ValueError as error:
@@ -144,7 +145,7 @@ def make_plan(options: argparse.Namespace) -> Plan:
     if game is None:
         raise ConfigError(f"env.name is {asked!r}; allowed here are games: {', '.join(game_names())}")
     path = {"model": {"path": options.models[0] if models else EMBEDDED_MODEL}}
-    if saved is not None and saved.env.name == game:
+    if saved is not None and not saved.envs and saved.env.name == game:
         # Whether prompts are brief follows from the model's name, which is another one from now on.
         config = build_config(saved.model_dump(), {"env": {"prompt_style": saved.prompt_style}}, given, path)
     else:

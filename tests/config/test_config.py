@@ -82,7 +82,7 @@ def test_merge_with_nothing_is_the_same_and_with_itself_too(tree: Any) -> None:
 
 BAD = {
     "misspelt key": ("learner.lrr=1", "learner.lrr: unknown key; did you mean lr\\? allowed: num_learners,"),
-    "key without section": ("lr=1", "lr: unknown key; .*allowed: env, model,"),
+    "key without section": ("lr=1", "lr: unknown key; .*allowed: env, envs, model,"),
     "value for a section": ("learner=3", "learner: must be a section with some of the keys num_learners,"),
     "key of no section": ("learner.lr.x=3", "learner.lr: must be a number > 0 and ≤ 10, got"),
     "below its range": ("learner.lr=-1", "learner.lr: must be a number > 0 and ≤ 10, got -1"),
@@ -201,5 +201,7 @@ def test_prompts_are_brief_for_the_embedded_model_and_full_for_others_unless_ask
 
 def test_the_table_of_keys_has_every_key_and_what_it_means() -> None:
     lines = key_table().splitlines()[1:]
-    assert [line.split()[0] for line in lines] == list(KEYS)
+    names = [line.split()[0] for line in lines]
+    assert [name for name in names if name in KEYS] == list(KEYS)
+    assert {name.split("[")[0].split(".")[0] for name in names if name not in KEYS} == {"env", "envs"}, "optional ones"
     assert all(len(line) > 92 for line in lines)

@@ -23,14 +23,14 @@ def test_hand_computed_penalties(length: int, penalty: float) -> None:
 def test_every_turn_is_judged_by_its_own_reply() -> None:
     # Replies of 7, 2 and 10 tokens; prompts, however long, cost nothing: −¼, 0, −1.
     item = trajectory("a", [(50, 7, 0.5), (1, 2, 0.0), (9, 10, 1.0)])
-    (after,) = without_overlong([item], 10, 4)
+    after = without_overlong(item, 10, 4)
     assert [turn.reward for turn in after.turns] == [0.25, 0.0, 0.0]
     assert [turn.reward for turn in item.turns] == [0.5, 0.0, 1.0], "filters and logs read the raw rewards"
-    assert without_overlong([item], 10, None) == [item]
+    assert without_overlong(item, 10, None) is item
 
 
 def test_of_equal_returns_the_cut_off_reply_is_worse() -> None:
-    batch = without_overlong([trajectory("a", [(1, 10, 1.0)]), trajectory("a", [(1, 3, 1.0)])], 10, 4)
+    batch = [without_overlong(trajectory("a", [(1, length, 1.0)]), 10, 4) for length in (10, 3)]
     cut, short = make_estimator(CreditSection(estimator="rloo"))(batch)
     assert cut.advantages[-1] == -1 and short.advantages[-1] == 1
 

@@ -34,12 +34,12 @@ def names(heading: str) -> list[str]:
 
 
 def full_names() -> list[str]:
-    """All that a run of one policy without rewards of its own logs, as the list has it."""
+    """All that a run of one policy without a curriculum or rewards of its own logs, as the list has it."""
     prefixes = {
         "information": [f"{sample}_" for sample in SAMPLES],
         "gradients": [f"bucket_{k}_" for k in range(1, NUM_BUCKETS + 1)],
     }
-    plain = [one for one in METRICS if one.heading not in ("games", "rewards")]
+    plain = [one for one in METRICS if one.heading not in ("games", "curriculum", "rewards")]
     return [f"{prefix}{one.name}" for one in plain for prefix in prefixes.get(one.heading, [""])]
 
 

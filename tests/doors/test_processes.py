@@ -105,5 +105,7 @@ def test_a_cluster_is_sent_the_top_of_each_import_path_but_not_what_is_installed
     files = [folder / name for name in ("another_file.py", "my_pkg", "single_file.py")]
     assert users_modules(config) == list(map(str, files))
     assert users_modules(RunConfig()) == []
+    several = RunConfig.model_validate({"envs": [{}, {"name": WORLD}]})
+    assert users_modules(several) == [str(folder / "my_pkg")]
     monkeypatch.setenv(SET_IN_RAY_JOBS, "{}")
     assert users_modules(config) == []

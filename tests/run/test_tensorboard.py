@@ -44,6 +44,21 @@ def test_a_run_is_a_picture_text_and_curves(tmp_path: Path) -> None:
     assert seen.Tags()["tensors"] == ["trajectory/text_summary"]
 
 
+def test_each_of_several_environments_has_its_regimes(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    plain = rows()
+    of_two = [{**dict.fromkeys(row), **{f"{label}/{name}": value for label in "ab" for name, value in row.items()}}
+              | {"iteration": row["iteration"], "time_rollout_s": 2.0} for row in plain]  # fmt: skip
+    board = TensorBoardTracker(TrackedRun(tmp_path, {}, 0, None, lambda: of_two, None))
+    board.figures(5, of_two)
+    board.close()
+    seen = EventAccumulator(str(tmp_path / "tensorboard"))
+    seen.Reload()
+    regimes = [f"{label}/regime/{sample}" for label in "ab" for sample in ("any_turn", "first_turn")]
+    assert sorted(seen.Tags()["images"]) == [*regimes, "time/of_an_iteration"]
+
+
 def test_every_line_of_a_reply_is_code() -> None:
     turn = {"prompt": HOSTILE, "reply": HOSTILE, "reward": -1.0}
     text = as_text({"group_id": "7", "return": -1.0, "stop_reason": "max_turns", "turns": [turn]})

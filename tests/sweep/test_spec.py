@@ -43,6 +43,20 @@ def test_values_become_a_run_config_over_preset_and_base() -> None:
     assert len(spec.combinations()) == 2 * 2 * 2
 
 
+def test_a_sweep_may_be_over_several_environments_and_over_a_curriculum() -> None:
+    envs = [{"name": "sokoban"}, {"name": "frozen_lake", "weight": 2}]
+    spec = read_sweep({"name": "mix", "base": {"envs": envs}, "space": {"learner.lr": {"choice": [1e-4, 1e-3]}}})
+    assert [entry.weight for entry in spec.config(spec.combinations()[0], 0).envs] == [1, 2]
+    levels = {"levels": [{"task": {"size": 3}}, {}]}
+    base = {"env": {"name": "frozen_lake", "curriculum": levels}}
+    space = {"env.curriculum.raise_at": {"uniform": [0.5, 0.9]}}
+    found = read_sweep({"name": "levels", "base": base, "space": space})
+    curriculum = found.config(found.combinations()[0], 0).env.curriculum
+    assert curriculum is not None and curriculum.raise_at == 0.5 and len(curriculum.levels) == 2
+    with pytest.raises(ConfigError, match=r"unknown key 'envs\[0\].weight'"):
+        read_sweep({"name": "mix", "base": {"envs": envs}, "space": {"envs[0].weight": {"choice": [1, 2]}}})
+
+
 def test_a_saved_sweep_reads_back_the_same(tmp_path: Path) -> None:
     spec = read_sweep(SMALL, smoke=True)
     save_sweep(spec, tmp_path / "sweep.yaml")

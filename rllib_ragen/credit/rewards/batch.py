@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from ragen_envs.tree import Tree
+from rllib_ragen.config.environments import label_of
 from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.credit.groups import env_labels
 from rllib_ragen.credit.rewards.answers import number, per_turn
 from rllib_ragen.credit.rewards.ask import Failed, ask
 from rllib_ragen.credit.rewards.function import Remembers, RewardFunction
@@ -36,6 +38,7 @@ class Rewards:
         """
         self._env_weight, self._functions = make_rewards(run)
         self._trained = frozenset(trained)
+        self._envs = [label_of(entry) for entry in run.envs]
         self._judges = {one.label: one.holder for one in self._functions if isinstance(one.holder, Judge)}
 
     def __bool__(self) -> bool:
@@ -59,7 +62,7 @@ class Rewards:
         failed: dict[int, str] = {}
         for function in self._functions:
             asked = [index for index in chosen if index not in failed]
-            for index, found in zip(asked, _answers(function, [trajectories[i] for i in asked]), strict=True):
+            for index, found in zip(asked, _by_env(function, [trajectories[i] for i in asked]), strict=True):
                 try:
                     given = _numbers(found)
                     pairs = zip(sums[index], given, strict=True)
@@ -85,19 +88,27 @@ class Rewards:
         return rewarded
 
     def metrics(self, trajectories: Sequence[Trajectory]) -> dict[str, float]:
-        """Returns `reward_<label>`, means of what the functions gave; trained_return_mean; and what judges cost."""
+        """Returns `reward_<label>`, means of what the functions gave; trained_return_mean; and what judges cost. The
+        means of several environments also one by one, as `<environment>/…`.
+        """
         if not self:
             return {}
         alive = [one for one in trajectories if not one.stop_reason.failed and one.module_id in self._trained]
-        found = {
-            f"reward_{function.label}": _mean([t.rewards[function.label] for t in alive if function.label in t.rewards])
-            for function in self._functions
-        }
-        found["trained_return_mean"] = _mean([trajectory.episode_return for trajectory in alive])
+        found = self._means(alive)
+        for env in self._envs:
+            own = self._means([trajectory for trajectory in alive if trajectory.env == env])
+            found |= {f"{env}/{name}": value for name, value in own.items()}
         if self._judges:
             found["judge_calls_lifetime"] = float(sum(judge.calls for judge in self._judges.values()))
             found["judge_remembered_lifetime"] = float(sum(judge.remembered for judge in self._judges.values()))
         return found
+
+    def _means(self, alive: Sequence[Trajectory]) -> dict[str, float]:
+        found = {
+            f"reward_{function.label}": _mean([t.rewards[function.label] for t in alive if function.label in t.rewards])
+            for function in self._functions
+        }
+        return found | {"trained_return_mean": _mean([trajectory.episode_return for trajectory in alive])}
 
     @property
     def stop_reason(self) -> str:
@@ -113,6 +124,18 @@ class Rewards:
         for function in self._functions:
             if function.label in state and isinstance(function.holder, Remembers):
                 function.holder.restore(state[function.label])
+
+
+def _by_env(function: RewardFunction, trajectories: Sequence[Trajectory]) -> list[list[float] | Failed]:
+    """Returns `_answers`, of a function that is told the run's environment by those of each."""
+    if not function.of_envs:
+        return _answers(function, trajectories)
+    found: dict[int, list[float] | Failed] = {}
+    for env in env_labels(trajectories):
+        mine = [index for index, one in enumerate(trajectories) if one.env == env]
+        own = replace(function, call=function.of_envs[env])
+        found |= zip(mine, _answers(own, [trajectories[index] for index in mine]), strict=True)
+    return [found[index] for index in range(len(trajectories))]
 
 
 def _answers(function: RewardFunction, trajectories: Sequence[Trajectory]) -> list[list[float] | Failed]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Protocol, cast, get_args, runtime_checkable
 
 from ragen_envs.tree import Tree
+from rllib_ragen.config.environments import worlds
 from rllib_ragen.config.errors import nearest
 from rllib_ragen.config.reward_section import RewardSection
 from rllib_ragen.config.schema import RunConfig
@@ -48,6 +49,8 @@ class RewardFunction:
     given: Given
     call: Call
     is_async: bool
+    of_envs: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    """What is called for trajectories of each of several environments in place of `call`, by label."""
 
     @property
     def holder(self) -> object:
@@ -78,7 +81,8 @@ def check_reward(thing: object) -> Reward:
 def bind(reward: Reward, section: RewardSection, run: RunConfig) -> RewardFunction:
     """Returns the reward with the settings that the config tells it.
 
-    Parameters called `run` and `timeout_s` are given the run's config and the entry's own key.
+    Parameters called `run` and `timeout_s` are given the run's config and the entry's own key. Of several environments
+    a function is given the config of a run of that one alone, from which a trajectory comes.
 
     Raises:
         ValueError: a setting that it does not take, one that it lacks, or whatever its constructor raises; a sentence.
@@ -92,8 +96,11 @@ def bind(reward: Reward, section: RewardSection, run: RunConfig) -> RewardFuncti
     inner = called.func if isinstance(called, partial) else called
     first = next(iter(inspect.signature(inner).parameters))
     is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(getattr(inner, "__call__", None))  # noqa: B004
+    of_envs: dict[str, Callable[[Any], Any]] = {}
+    if run.envs and "run" in given and not of_class:
+        of_envs = {world.label: partial(reward, **given | {"run": world.target}) for world in worlds(run)}
     return RewardFunction(
-        section.name, section.shown_as, section.weight, section.timeout_s, cast(Given, first), called, is_async
+        section.name, section.shown_as, section.weight, section.timeout_s, cast(Given, first), called, is_async, of_envs
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ragen_envs.registry import gym_id
+from rllib_ragen.config.environments import worlds
 from rllib_ragen.config.paths import EMBEDDED_MODEL
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.task_names import game_name, is_shipped, task_name
@@ -20,6 +21,9 @@ _WORDS = Path(__file__).parent / "words"
 
 def run_model_folder(config: RunConfig) -> Path:
     """Says where the run's model is; the small model of a game need not be there yet (`ensure_run_model`)."""
+    if config.envs:
+        # Of several environments no one is a game, and `check_taught` has seen that all have the same model.
+        return run_model_folder(worlds(config)[0].target)
     game = game_name(config.env.name)
     if config.model.path != EMBEDDED_MODEL:
         return model_folder(config.model.path)
@@ -31,6 +35,8 @@ def run_model_folder(config: RunConfig) -> Path:
 def ensure_run_model(config: RunConfig, say: Callable[[str], object] = print) -> Path:
     """Says where the run's model is. The small model of a game is made if it is not there yet, and `say` is told so."""
     folder = run_model_folder(config)
+    if config.envs:
+        return folder
     game = game_name(config.env.name)
     if game is None or config.model.path != EMBEDDED_MODEL:
         return folder
@@ -47,6 +53,9 @@ def check_taught(config: RunConfig) -> None:
     Raises:
         ValueError: one sentence that names the key.
     """
+    if config.envs and config.model.path == EMBEDDED_MODEL:
+        _check_taught_all(config)
+        return
     name, form = config.env.name, config.env.think
     if config.model.path != EMBEDDED_MODEL or game_name(name) is not None or not is_shipped(name):
         return
@@ -60,4 +69,21 @@ def check_taught(config: RunConfig) -> None:
         raise ValueError(
             f"model.path={EMBEDDED_MODEL} with env.name={name}: the embedded model was not taught it; give --model"
             f" path/to/model, or one of {tasks}"
+        )
+
+
+def _check_taught_all(config: RunConfig) -> None:
+    """Does the same for several environments, which must have one model."""
+    found = worlds(config)
+    for number, world in enumerate(found):
+        try:
+            check_taught(world.target)
+        except ValueError as error:
+            raise ValueError(str(error).replace("env.name", f"envs[{number}].name")) from None
+    folders = {run_model_folder(world.target): world.label for world in reversed(found)}
+    if len(folders) > 1:
+        raise ValueError(
+            f"model.path={EMBEDDED_MODEL} with envs: {' and '.join(sorted(folders.values()))} have different small"
+            f" models; give --model path/to/model, or environments of one: all but {' and '.join(_OF_WORDS[::2])}, or"
+            " these"
         )

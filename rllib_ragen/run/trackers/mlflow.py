@@ -61,7 +61,9 @@ class MlflowTracker:
         self.key = run.key or self._begin(run, local=not remote)
         if run.key:
             self._client.update_run(self.key, status="RUNNING")
-        params = {key: str(value)[:_LONGEST] for key, value in flatten(run.settings).items()}
+        # MLflow takes no brackets in a name: `envs[0].name` is `envs.0.name` there.
+        told = {key.replace("[", ".").replace("]", ""): value for key, value in flatten(run.settings).items()}
+        params = {key: str(value)[:_LONGEST] for key, value in told.items()}
         known = self._client.get_run(self.key).data.params
         new = [Param(key, value) for key, value in params.items() if key not in known]
         for first in range(0, len(new), _MOST_PARAMS):

@@ -12,7 +12,7 @@ import numpy as np
 from ragen_envs.tree import Tree
 from rllib_ragen.config.printable import word
 from rllib_ragen.diagnostics.information import Regime
-from rllib_ragen.diagnostics.information_probe import SAMPLES
+from rllib_ragen.diagnostics.information_probe import REGIME, SAMPLES
 from rllib_ragen.run.trackers.table import as_code
 from rllib_ragen.run.trackers.tracker import TrackedRun
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 _FOLDER = "tensorboard"
 _PARTS = ("rollout", "wait", "update", "diagnostics", "sync")
-_X, _Y, _REGIME = "conditional_entropy_token", "information_share", "regime"
+_FIRST_REGIME = f"{next(iter(SAMPLES))}_{REGIME}"
+_X, _Y, _REGIME = "conditional_entropy_token", "information_share", REGIME
 
 
 def check() -> None:
@@ -63,11 +64,12 @@ class TensorBoardTracker:
             self._writer.add_text("trajectory", as_text(records[0]), iteration)
 
     def figures(self, iteration: int, rows: Sequence[Row]) -> None:
-        """Draws regimes and times of the training rows so far."""
+        """Draws regimes, of several environments each one's, and times of the training rows so far."""
         if not self._draws:
             return
-        for sample in SAMPLES:
-            self._writer.add_figure(f"regime/{sample}", regime_figure(rows, sample), iteration)
+        for prefix, own in _by_environment(rows).items():
+            for sample in SAMPLES:
+                self._writer.add_figure(f"{prefix}regime/{sample}", regime_figure(own, sample), iteration)
         self._writer.add_figure("time/of_an_iteration", time_figure(rows), iteration)
 
     def close(self) -> None:
@@ -83,6 +85,21 @@ def as_text(record: Row) -> str:
     for number, turn in enumerate(record["turns"], start=1):
         parts += [f"turn {number}, reward {turn['reward']:g}", as_code(turn["prompt"]), "reply", as_code(turn["reply"])]
     return "\n\n".join(parts)
+
+
+def _measured_prefixes(row: Row) -> list[str]:
+    """Returns what stands before the names of environments whose information was measured: `sokoban/`, or nothing."""
+    names = [name for name, value in row.items() if value is not None]
+    return [name.removesuffix(_FIRST_REGIME) for name in names if name.rpartition("/")[2] == _FIRST_REGIME]
+
+
+def _by_environment(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Returns each environment's rows under the names of a run of it alone."""
+    prefixes = dict.fromkeys(prefix for row in rows for prefix in _measured_prefixes(row))
+    return {
+        prefix: [{name.removeprefix(prefix): row[name] for name in row if name.startswith(prefix)} for row in rows]
+        for prefix in prefixes
+    }
 
 
 def regime_figure(rows: Sequence[Row], sample: str) -> Figure:

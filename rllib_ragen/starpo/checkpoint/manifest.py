@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from ragen_envs.registry import env_names, gym_id
 from ragen_envs.tree import Tree
-from rllib_ragen.config.load import flatten, merge
+from rllib_ragen.config.load import flat_config, merge
 from rllib_ragen.config.reward_section import comparable
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.starpo.checkpoint.files import check_files
@@ -18,7 +19,10 @@ from rllib_ragen.starpo.checkpoint.layout import STATE_FILE
 _FORMAT = 2
 """Number of the layout: to be raised when older versions could misread it."""
 _SEAL = "sha256"
-_SECTIONS = ("env", "multi_agent", "model", "rollout", "vllm", "credit", "learner", "offline", "diagnostics", "rewards")
+_SECTIONS = (
+    *("env", "envs", "multi_agent", "model", "rollout", "vllm", "credit", "learner", "offline", "diagnostics"),
+    "rewards",
+)
 """Sections of the config that a checkpoint holds; the others are about a run's length and its watching."""
 _DECAY = "learner.decay_iterations"
 
@@ -58,7 +62,7 @@ def config_differences(saved: Mapping[str, object], now: Mapping[str, object]) -
     `learner.decay_iterations` is compared only where both say it: else it is the run's length.
     """
     before, after = _comparable(saved), _comparable(now)
-    keys = [key for key in {**before, **after} if key == "seed" or key.split(".")[0] in _SECTIONS]
+    keys = [key for key in {**before, **after} if key == "seed" or re.split(r"[.\[]", key)[0] in _SECTIONS]
     if None in (before.get(_DECAY), after.get(_DECAY)):
         keys = [key for key in keys if key != _DECAY]
     return [
@@ -70,7 +74,7 @@ def config_differences(saved: Mapping[str, object], now: Mapping[str, object]) -
 
 def _comparable(config: Mapping[str, object]) -> Tree:
     # Keys that are younger than the checkpoint had their defaults.
-    flat = flatten(merge(RunConfig().model_dump(mode="json"), config))
+    flat = flat_config(merge(RunConfig().model_dump(mode="json"), config))
     short = {gym_id(name): name for name in env_names()}
     # Of a folder only the name counts: it may have been moved, and its weights are not what a checkpoint goes on from.
     model = Path(str(flat.get("model.path"))).name

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from ragen_envs.open_names import OpenNames
-from ragen_envs.registry import make_text_env
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.presets import algorithm_names
 from rllib_ragen.config.schema import CreditSection, LearnerSection, RunConfig
-from rllib_ragen.config.task_names import task_name
 from rllib_ragen.credit.filter_rules import FILTERS
 from rllib_ragen.credit.registry import ESTIMATORS, estimator_names, make_estimator
 from rllib_ragen.learner.losses.registry import LOSSES
-from rllib_ragen.starpo.checks.games import check_game, check_no_game
+from rllib_ragen.starpo.checks.environments import check_entries, check_env
+from rllib_ragen.starpo.checks.games import check_no_game
 from rllib_ragen.starpo.checks.offline import check_offline
-from rllib_ragen.starpo.checks.prompts import check_prompts
 from rllib_ragen.starpo.checks.rewards import check_rewards
 
 
@@ -30,8 +27,10 @@ def check_config(config: RunConfig, *, shipped_env: bool = True) -> RunConfig:
     Raises:
         ConfigError: they do not.
     """
-    if shipped_env:
-        _check_env(config)
+    if config.envs:
+        check_entries(config)
+    elif shipped_env:
+        check_env(config)
     else:
         check_no_game(config)
     _check_rollout(config)
@@ -40,20 +39,6 @@ def check_config(config: RunConfig, *, shipped_env: bool = True) -> RunConfig:
     _check_learner(config)
     check_offline(config)
     return config
-
-
-def _check_env(config: RunConfig) -> None:
-    try:
-        task_name(config.env.name)
-    except ValueError as error:
-        raise ConfigError(f"env.name: {error}") from None
-    check_prompts(config)
-    if check_game(config):
-        return
-    try:
-        make_text_env(config.env.name, config.env.task, asdict(config.text_limits())).close()
-    except (ValueError, TypeError) as error:
-        raise ConfigError(f"env.task: {error}") from None
 
 
 def _check_rollout(config: RunConfig) -> None:
@@ -79,11 +64,13 @@ def _check_rollout(config: RunConfig) -> None:
             f"fault.max_runner_gib={config.fault.max_runner_gib:g} with rollout.num_env_runners=0: the driver cannot be"
             " restarted; allowed: null, or ≥ 1 env runners"
         )
-    if rollout.max_reply_tokens >= rollout.max_context_tokens:
-        raise ConfigError(
-            f"rollout.max_reply_tokens={rollout.max_reply_tokens} must be below"
-            f" rollout.max_context_tokens={rollout.max_context_tokens}, which holds the prompt too"
-        )
+    replies = {f"envs[{k}].max_reply_tokens": entry.max_reply_tokens for k, entry in enumerate(config.envs)}
+    for key, tokens in {"rollout.max_reply_tokens": rollout.max_reply_tokens, **replies}.items():
+        if tokens is not None and tokens >= rollout.max_context_tokens:
+            raise ConfigError(
+                f"{key}={tokens} must be below rollout.max_context_tokens={rollout.max_context_tokens}, which holds the"
+                " prompt too"
+            )
 
 
 def _check_weight_transfer(config: RunConfig) -> None:
@@ -118,11 +105,14 @@ def _check_weight_transfer(config: RunConfig) -> None:
 def _check_credit(config: RunConfig) -> None:
     _check_estimator(config)
     _check_filter(config.credit)
-    limit, cache = config.rollout.max_reply_tokens, config.credit.overlong_cache
+    limits = [("rollout.max_reply_tokens", config.rollout.max_reply_tokens)]
+    limits += [(f"envs[{k}].max_reply_tokens", one.max_reply_tokens or 0) for k, one in enumerate(config.envs)]
+    key, limit = min((one for one in limits if one[1]), key=lambda one: one[1])
+    cache = config.credit.overlong_cache
     if cache is not None and cache > limit:
         raise ConfigError(
-            f"credit.overlong_cache={cache} is more than a reply may have (rollout.max_reply_tokens={limit}); allowed:"
-            f" 1 to {limit}, or null"
+            f"credit.overlong_cache={cache} is more than a reply may have ({key}={limit}); allowed: 1 to {limit}, or"
+            " null"
         )
     sampled = config.rollout.num_groups * config.rollout.group_size
     if config.learner.num_minibatches > sampled:

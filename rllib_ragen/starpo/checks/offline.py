@@ -29,6 +29,8 @@ def check_offline(config: RunConfig) -> None:
         f"credit.dynamic_sampling_rounds={credit.dynamic_sampling_rounds}": credit.dynamic_sampling_rounds > 0,
         "rewards": bool(config.rewards),
         "multi_agent.mode=league": config.multi_agent.mode == "league",
+        "env.curriculum": not config.envs and config.env.curriculum is not None,
+        **{f"envs[{k}].curriculum": entry.curriculum is not None for k, entry in enumerate(config.envs)},
     }
     for key, given in refused.items():
         if given:

@@ -12,13 +12,15 @@ from ragen_envs.games.baselines import best_script
 from ragen_envs.games.registry import make_game
 from ragen_envs.seeds import Stream, seed_of
 from ragen_envs.tree import Tree
+from rllib_ragen.config.environments import is_mixed
 from rllib_ragen.config.policy_plan import PolicyPlan
 from rllib_ragen.config.schema import MultiAgentSection
 from rllib_ragen.rollout.game_answers import GameSpec
 from rllib_ragen.rollout.scripted_seats import SCRIPT
 from rllib_ragen.rollout.specs import EpisodeSpec, evaluation_specs, training_specs
 from rllib_ragen.starpo.matchmaking.league import League, member_ids, score_of
-from rllib_ragen.starpo.matchmaking.single_agent import Matchmaker, Play
+from rllib_ragen.starpo.matchmaking.several import SeveralMatchmaker
+from rllib_ragen.starpo.matchmaking.single_agent import Matchmaker, Play, refuse_choice
 from rllib_ragen.types import Trajectory
 
 OUTCOMES = ("win", "draw", "loss")
@@ -83,7 +85,7 @@ class GameMatchmaker(Matchmaker):
             found["league_score"] = score_of(own) or 0.0
         return found
 
-    def evaluate(self, play: Play, split: str, num_instances: int) -> dict[str, float]:
+    def evaluate(self, play: Play, split: str, num_instances: int, env: str | None = None) -> dict[str, float]:
         """Returns `num_instances` games against each scripted opponent, the seats in turn; the same games every time.
 
         In a cooperative game, besides, as many of the policies among themselves: what they reach together.
@@ -94,6 +96,7 @@ class GameMatchmaker(Matchmaker):
             return, as `win_rate_<seat>_vs_<opponent>`; among themselves it is `_vs_itself`. Environments without
             scripted players: evaluation_statistics of the policies among themselves.
         """
+        refuse_choice(env)
         if self._game is None:
             trajectories = self.own(play(evaluation_specs(split, range(num_instances))))
             return self._evaluated(trajectories, num_instances)
@@ -130,7 +133,7 @@ class GameMatchmaker(Matchmaker):
             spec = instances[instance]
             luck = seed_of(Stream.EVALUATION_OUTCOME, spec.outcome_seed, mine, number)
             sampling = seed_of(Stream.EVALUATION_SAMPLING, spec.sampling_seed, mine, number)
-            specs.append(GameSpec(f"{split}-{game}", spec.env_seed, luck, sampling, split, others))
+            specs.append(GameSpec(f"{split}-{game}", spec.env_seed, luck, sampling, split, seats=others))
         return specs
 
     def to_copy(self, iteration: int, own: Sequence[Trajectory]) -> tuple[str, str] | None:
@@ -168,9 +171,11 @@ def seat_statistics(trajectories: Sequence[Trajectory], seats: Sequence[str], su
 
 
 def _with_seats(spec: EpisodeSpec, seats: tuple[tuple[str, str], ...]) -> GameSpec:
-    return GameSpec(spec.group_id, spec.env_seed, spec.outcome_seed, spec.sampling_seed, spec.split, seats)
+    return GameSpec(spec.group_id, spec.env_seed, spec.outcome_seed, spec.sampling_seed, spec.split, seats=seats)
 
 
 def make_matchmaker(plan: PolicyPlan) -> Matchmaker:
     """Says who plays in a run of `plan`."""
-    return GameMatchmaker(plan) if plan.several_agents else Matchmaker(plan)
+    if plan.several_agents:
+        return GameMatchmaker(plan)
+    return SeveralMatchmaker(plan) if is_mixed(plan.worlds) else Matchmaker(plan)

@@ -41,15 +41,23 @@ class Matchmaker:
         """Returns those of policies that learn."""
         return [trajectory for trajectory in trajectories if trajectory.module_id in self.plan.trained]
 
+    def note(self, trajectories: Sequence[Trajectory]) -> None:
+        """Takes note of a batch, before the next one is drawn."""
+
     def statistics(self, own: Sequence[Trajectory]) -> dict[str, float]:
         """Says what there is to tell of a batch beside what is told of every task."""
         return {}
 
-    def evaluate(self, play: Play, split: str, num_instances: int) -> dict[str, float]:
+    def evaluate(self, play: Play, split: str, num_instances: int, env: str | None = None) -> dict[str, float]:
         """Returns evaluation_statistics of the first `num_instances` different instances of a split, and num_instances.
 
-        num_instances is how many there were: fewer than were asked for where a split has no more.
+        num_instances is how many there were: fewer than were asked for where a split has no more. `env` chooses one of
+        several environments.
+
+        Raises:
+            ValueError: `env` is given where there is only one.
         """
+        refuse_choice(env)
         specs = evaluation_specs(split, self.evaluated(split, num_instances))
         return self._evaluated(play(specs), len(specs))
 
@@ -74,3 +82,9 @@ class Matchmaker:
 
     def restore(self, state: Tree) -> None:
         """Takes what `state` gave."""
+
+
+def refuse_choice(env: str | None) -> None:
+    """Raises ValueError if one of several environments is chosen."""
+    if env is not None:
+        raise ValueError(f"unknown environment {env!r}: the run has only one, which needs no name")
