@@ -10,7 +10,7 @@ import numpy as np
 from rllib_ragen.config.schema import CreditSection
 from rllib_ragen.credit.estimator import refuse_failed
 from rllib_ragen.credit.filter_rules import GroupRanking, find_filter
-from rllib_ragen.credit.group_scores import Scores, group_scores, reward_spreads
+from rllib_ragen.credit.group_scores import Scores, group_reward_stds, group_scores
 from rllib_ragen.credit.groups import group_members
 from rllib_ragen.types import Trajectory
 
@@ -38,12 +38,12 @@ def filter_groups(trajectories: Sequence[Trajectory], section: CreditSection) ->
     Raises ValueError for a failed trajectory, and for a filter that keeps what is no group of `GroupRanking.groups`.
     """
     refuse_failed(trajectories)
-    spreads = reward_spreads(trajectories)
+    reward_stds = group_reward_stds(trajectories)
     scores = group_scores(trajectories, section.filter_metric)
     keeps_flat = section.filter_zero_spread or (section.filter == "none" and section.dynamic_sampling_rounds == 0)
     sign = 1 if section.filter_direction == "largest" else -1
     ranked = sorted(
-        (group for group in scores if keeps_flat or spreads[group] > 0),
+        (group for group in scores if keeps_flat or reward_stds[group] > 0),
         key=lambda group: (-sign * scores[group], group),
     )
     members = {group: [trajectories[i] for i in found] for group, found in group_members(trajectories).items()}
@@ -53,9 +53,9 @@ def filter_groups(trajectories: Sequence[Trajectory], section: CreditSection) ->
         "num_groups": float(len(scores)),
         "kept_groups": float(len(kept)),
         "kept_ratio": len(kept) / len(scores) if scores else 0.0,
-        "zero_spread_groups": float(sum(std == 0 for std in spreads.values())),
-        **_rewards(trajectories, set(scores), spreads, ""),
-        **_rewards(trajectories, kept, spreads, "_kept"),
+        "zero_spread_groups": float(sum(std == 0 for std in reward_stds.values())),
+        **_rewards(trajectories, set(scores), reward_stds, ""),
+        **_rewards(trajectories, kept, reward_stds, "_kept"),
     }
     return FilterResult([t for t in trajectories if t.group_id in kept], metrics)
 
@@ -67,7 +67,9 @@ def _chosen(name: str, ranking: GroupRanking) -> set[str]:
     return set(kept)
 
 
-def _rewards(trajectories: Sequence[Trajectory], groups: set[str], spreads: Scores, suffix: str) -> dict[str, float]:
+def _rewards(
+    trajectories: Sequence[Trajectory], groups: set[str], reward_stds: Scores, suffix: str
+) -> dict[str, float]:
     returns: dict[str, list[float]] = {
         group: sorted(trajectories[i].episode_return for i in members)
         for group, members in group_members(trajectories).items()
@@ -75,7 +77,7 @@ def _rewards(trajectories: Sequence[Trajectory], groups: set[str], spreads: Scor
     }
     ordered = sorted(returns)
     return {
-        f"group_reward_std{suffix}": _mean([spreads[group] for group in ordered]),
+        f"group_reward_std{suffix}": _mean([reward_stds[group] for group in ordered]),
         f"group_reward_mean{suffix}": _mean([_mean(returns[group]) for group in ordered]),
         f"group_reward_max{suffix}": _mean([returns[group][-1] for group in ordered]),
     }

@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from rllib_ragen.credit.groups import Returns, group_members, spread
+from rllib_ragen.credit.groups import Returns, group_members, reward_std
 from rllib_ragen.types import Trajectory
 
 Scores = dict[str, float]
 
 
-def reward_spreads(trajectories: Sequence[Trajectory]) -> Scores:
+def group_reward_stds(trajectories: Sequence[Trajectory]) -> Scores:
     """Returns in-group std of the raw returns, ddof = 1, by group_id; exactly 0 for equal returns and for a group of
     one.
     """
-    return _by_group(trajectories, _returns, spread)
+    return _by_group(trajectories, _returns, reward_std)
 
 
 def group_scores(trajectories: Sequence[Trajectory], metric: str) -> Scores:
@@ -61,11 +61,11 @@ def _sum(numbers: Returns) -> float:
 
 
 def _variance(numbers: Returns) -> float:
-    return spread(numbers) ** 2
+    return reward_std(numbers) ** 2
 
 
 _METRICS: dict[str, tuple[Callable[[Trajectory], float], Callable[[Returns], float]]] = {
-    "reward_std": (_returns, spread),
+    "reward_std": (_returns, reward_std),
     "reward_variance": (_returns, _variance),
     "reward": (_returns, _mean),
     "reward_sum": (_returns, _sum),

@@ -39,7 +39,7 @@ def centred(returns: Returns) -> Returns:
     return returns - mean
 
 
-def spread(returns: Returns) -> float:
+def reward_std(returns: Returns) -> float:
     """Returns standard deviation (ddof = 1) of a group's returns; exactly 0 for equal returns and for a group of
     one.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rllib_ragen.credit.groups import GroupEstimator, Returns, centred, spread
+from rllib_ragen.credit.groups import GroupEstimator, Returns, centred, reward_std
 
 
 class GRPO(GroupEstimator):
@@ -14,4 +14,4 @@ class GRPO(GroupEstimator):
 
     def advantages(self, returns: Returns) -> Returns:
         """Returns [n] → [n], one group."""
-        return centred(returns) / (spread(returns) + 1e-6)
+        return centred(returns) / (reward_std(returns) + 1e-6)

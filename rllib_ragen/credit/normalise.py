@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from rllib_ragen.config.schema import CreditSection
-from rllib_ragen.credit.groups import Returns, centred, group_members, spread
+from rllib_ragen.credit.groups import Returns, centred, group_members, reward_std
 from rllib_ragen.types import Trajectory
 
 ASYM_CLIP = (-1.0, 3.0)
@@ -47,7 +47,7 @@ def _members(trajectories: Sequence[Trajectory], grouping: str) -> list[list[int
 def _normalised(returns: Returns, method: str) -> tuple[float, Returns]:
     if method == "mean":
         return 1.0, centred(returns)
-    scale = 1.0 / (spread(returns) + 1e-6) if spread(returns) > 0 else 1.0
+    scale = 1.0 / (reward_std(returns) + 1e-6) if reward_std(returns) > 0 else 1.0
     wanted = centred(returns) * scale
     return scale, np.clip(wanted, *ASYM_CLIP) if method == "asym_clip" else wanted
 

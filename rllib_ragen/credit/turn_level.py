@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from rllib_ragen.credit.estimator import Credit, Estimator
-from rllib_ragen.credit.groups import Returns, centred, compared_groups, spread
+from rllib_ragen.credit.groups import Returns, centred, compared_groups, reward_std
 from rllib_ragen.credit.grpo import GRPO
 from rllib_ragen.credit.token_axis import discounted
 from rllib_ragen.types import FloatArray, Trajectory
@@ -54,7 +54,7 @@ class TurnEstimator(Estimator):
 
 
 def _standardised(returns: Returns) -> Returns:
-    return centred(returns) / (spread(returns) + 1e-6)
+    return centred(returns) / (reward_std(returns) + 1e-6)
 
 
 def _add(trajectory: Trajectory, episode: Credit, of_turns: Returns) -> Credit:

@@ -1,4 +1,4 @@
-"""Groups sorted by the spread of their rewards and cut into buckets, and what is told of each bucket's gradients.
+"""Groups sorted by the std of their rewards and cut into buckets, and what is told of each bucket's gradients.
 
 RAGEN-2 (2604.06268): where the members of a group are all rewarded alike the task gradient is weak, and what moves the
 weights there are the regularisers, which know nothing of the task.
@@ -23,7 +23,7 @@ _PER_BUCKET = ("reward_std", *(f"{term}_norm" for term in TERMS))
 
 @dataclass(frozen=True)
 class Bucket:
-    """Groups of neighbouring reward spread."""
+    """Groups of neighbouring reward std."""
 
     reward_std: float
     """Mean over its groups of the in-group std of raw returns (ddof = 1)."""
@@ -46,7 +46,7 @@ class Gradients:
     """One measurement."""
 
     buckets: list[Bucket]
-    """Buckets from the smallest spread to the largest; fewer groups than buckets leave some out."""
+    """Buckets from the smallest reward std to the largest; fewer groups than buckets leave some out."""
     norms: dict[str, float]
     """Norm by term over the whole batch, that of Σ share · the bucket's gradient. Without a reference `kl` is NaN."""
     coefficients: dict[str, float]
@@ -62,11 +62,11 @@ class Gradients:
         return {key: _without_nan(value) for key, value in tree.items()}
 
 
-def in_buckets(spreads: Mapping[str, float], count: int) -> list[list[str]]:
-    """Returns group ids in at most `count` buckets of nearly equal numbers of groups, by rising spread; equal ones by
+def in_buckets(reward_stds: Mapping[str, float], count: int) -> list[list[str]]:
+    """Returns group ids in at most `count` buckets of nearly equal numbers of groups, by rising reward std; equal ones by
     id.
     """
-    ordered = sorted(spreads, key=lambda group: (spreads[group], group))
+    ordered = sorted(reward_stds, key=lambda group: (reward_stds[group], group))
     parts = np.array_split(np.arange(len(ordered)), min(count, max(1, len(ordered))))
     return [[ordered[i] for i in part] for part in parts if len(part)]
 
@@ -80,7 +80,7 @@ def gradient_metrics(found: Gradients | None) -> dict[str, float]:
     """Returns flat numbers; norms as they count in the loss, that is times their coefficients. NaN where nothing was
     measured.
 
-    bucket_k_reward_std, bucket_k_task_norm, bucket_k_entropy_norm, bucket_k_kl_norm, k = 1 the smallest spread.
+    bucket_k_reward_std, bucket_k_task_norm, bucket_k_entropy_norm, bucket_k_kl_norm, k = 1 the smallest reward std.
     """
     metrics = dict.fromkeys(gradient_metric_names(), float("nan"))
     for k, bucket in enumerate(found.buckets if found else (), start=1):

@@ -1,4 +1,4 @@
-"""Gradients of the loss's terms by bucket of reward spread, on the learners, without a step (RAGEN-2, 2604.06268).
+"""Gradients of the loss's terms by bucket of reward std, on the learners, without a step (RAGEN-2, 2604.06268).
 
 Of a bucket's rows three passes are made, one per term. The scales are the loss's own, so the buckets' gradients, each
 times the bucket's share, add up to the batch's. Weights, moments and random states stay as they are; `.grad` is used
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from rllib_ragen.config.schema import LearnerSection
-from rllib_ragen.credit.group_scores import reward_spreads
+from rllib_ragen.credit.group_scores import group_reward_stds
 from rllib_ragen.diagnostics.gradient_buckets import TERMS, Bucket, Gradients, in_buckets
 from rllib_ragen.learner.distributed import missing_passes, sum_gradients
 from rllib_ragen.learner.frozen_logprobs import score_rows
@@ -53,8 +53,8 @@ def measure_gradients(
     trained: dict[str, list[TokenRow]] = {}
     for one, row in zip([one for one in trajectories if one.num_reply_tokens], credited, strict=True):
         trained.setdefault(one.group_id, []).append(row)
-    spreads = {group: std for group, std in reward_spreads(trajectories).items() if group in trained}
-    names = in_buckets(spreads, num_buckets)
+    reward_stds = {group: std for group, std in group_reward_stds(trajectories).items() if group in trained}
+    names = in_buckets(reward_stds, num_buckets)
     parts = [[row for group in groups for row in trained[group]] for groups in names]
     shares = _shares(parts, settings)
 
@@ -65,7 +65,7 @@ def measure_gradients(
     by_bucket, whole = on_every_learner(learners, norms)[0]
     buckets = []
     for groups, part, share, found in zip(names, parts, shares, by_bucket, strict=True):
-        stds = [spreads[group] for group in groups]
+        stds = [reward_stds[group] for group in groups]
         tokens = sum(row.num_trained_tokens for row in part)
         mean = sum(stds) / len(stds)
         buckets.append(Bucket(mean, min(stds), max(stds), len(groups), len(part), tokens, share, found))

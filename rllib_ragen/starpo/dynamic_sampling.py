@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rllib_ragen.credit.group_scores import reward_spreads
+from rllib_ragen.credit.group_scores import group_reward_stds
 from rllib_ragen.types import Trajectory
 
 
-def sample_with_spread(
+def sample_with_reward_std(
     draw: Callable[[int], list[Trajectory]], num_groups: int, max_rounds: int
 ) -> tuple[list[Trajectory], dict[str, float]]:
     """Draws `num_groups` groups, and then as often as `max_rounds` allows as many as still lack to `num_groups` with
-    reward spread among trajectories that have not failed.
+    reward std among trajectories that have not failed.
 
     Args:
         draw: plays so many groups that were not played before.
@@ -25,12 +25,12 @@ def sample_with_spread(
     """
     played = draw(num_groups)
     rounds, sampled = 1, num_groups
-    while rounds <= max_rounds and (missing := num_groups - _with_spread(played)) > 0:
+    while rounds <= max_rounds and (missing := num_groups - _with_reward_std(played)) > 0:
         played = [*played, *draw(missing)]
         rounds, sampled = rounds + 1, sampled + missing
     return played, {"sampling_rounds": float(rounds), "sampled_groups": float(sampled)}
 
 
-def _with_spread(trajectories: list[Trajectory]) -> int:
+def _with_reward_std(trajectories: list[Trajectory]) -> int:
     alive = [trajectory for trajectory in trajectories if not trajectory.stop_reason.failed]
-    return sum(spread > 0 for spread in reward_spreads(alive).values())
+    return sum(std > 0 for std in group_reward_stds(alive).values())

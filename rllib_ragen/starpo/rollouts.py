@@ -16,7 +16,7 @@ from rllib_ragen.rollout.runner_pool import RunnerFailures, SamplingLimits, play
 from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.starpo.config import StarPOConfig
 from rllib_ragen.starpo.counters import Batch
-from rllib_ragen.starpo.dynamic_sampling import sample_with_spread
+from rllib_ragen.starpo.dynamic_sampling import sample_with_reward_std
 from rllib_ragen.starpo.weight_sync import WeightSnapshot, put, send, sync_weights
 from rllib_ragen.types import Trajectory
 
@@ -67,7 +67,7 @@ class Rollouts:
         Args:
             next_specs: gives the episodes of so many groups that were not played before.
             num_groups: wanted.
-            rounds: of further sampling, for groups without reward spread (dynamic sampling).
+            rounds: of further sampling, for groups without reward std (dynamic sampling).
         """
         started, metrics = perf_counter(), []
 
@@ -76,7 +76,7 @@ class Rollouts:
             metrics.extend(part.metrics)
             return part.trajectories
 
-        trajectories, drawn = sample_with_spread(draw, num_groups, rounds)
+        trajectories, drawn = sample_with_reward_std(draw, num_groups, rounds)
         return Batch(trajectories, metrics, perf_counter() - started, drawn)
 
     def sync_weights(self, version: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from rllib_ragen.config.schema import CreditSection
 from rllib_ragen.credit.filters import filter_groups
-from rllib_ragen.credit.group_scores import reward_spreads
+from rllib_ragen.credit.group_scores import group_reward_stds
 from rllib_ragen.credit.normalise import normalised_rewards
 from rllib_ragen.credit.registry import estimator_names, make_estimator
 from rllib_ragen.credit.weighting import loss_weights
@@ -95,7 +95,7 @@ def test_a_group_of_one_has_no_spread_for_a_filter(strategy: str) -> None:
     found = filter_groups([*group_of("a", [10.6]), *group_of("b", [1.0, 0.0])], section)
     assert {t.group_id for t in found.kept} == ({"a", "b"} if strategy == "none" else {"b"})
     assert found.metrics["zero_spread_groups"] == 1
-    assert reward_spreads(group_of("a", [10.6])) == {"a": 0.0}
+    assert group_reward_stds(group_of("a", [10.6])) == {"a": 0.0}
 
 
 def test_a_soft_weight_of_a_group_of_one_is_none() -> None:
