@@ -50,14 +50,14 @@ class Flaky(TextEnv):
 
     def __init__(self) -> None:
         super().__init__(make_task("sokoban"), TextLimits(max_turns=3, prompt_style="brief"))
-        self._luck = random.Random()
+        self._rng = random.Random()
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """As TextEnv, mostly."""
-        luck = self._luck.random()
-        if luck < RAISES:
-            raise RuntimeError("out of luck")
-        if luck < RAISES + HANGS:
+        draw = self._rng.random()
+        if draw < RAISES:
+            raise RuntimeError("a fault on purpose")
+        if draw < RAISES + HANGS:
             time.sleep(3 * ENV_TIMEOUT_S)
         return super().step(action)
 
@@ -86,13 +86,13 @@ class Hurter:
 
     def run(self) -> None:
         """In a thread of its own."""
-        started, luck = time.monotonic(), random.Random(0)
-        while not self.done.wait(luck.uniform(0.5, 1.5) * self.every_s):
+        started, rng = time.monotonic(), random.Random(0)
+        while not self.done.wait(rng.uniform(0.5, 1.5) * self.every_s):
             victims = runners_of(os.getpid())
             if victims:
-                number = luck.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP))
+                number = rng.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP))
                 self.faults.append((round(time.monotonic() - started, 1), number.name))
-                luck.choice(victims).send_signal(number)
+                rng.choice(victims).send_signal(number)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Which instances an evaluation plays: so many of a split, no two of them the same."""
+"""The instances that an evaluation plays: so many of a split, all different."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from ragen_envs.task import AnyTask
 
 
 def evaluated_numbers(name: str | None, settings: Mapping[str, Any], split: str, count: int) -> list[int]:
-    """Returns the numbers (`instance_seed`) of the first `count` different instances of a split; fewer if it has no
-    more.
+    """Returns the numbers (see `instance_seed`) of the first `count` different instances of a split, or of all if
+    fewer.
 
     Args:
-        name: short name of a task or game; None: somebody else's, whose instances have no keys and count as different.
-        settings: of the task or game.
-        split: which split.
-        count: how many are wanted.
+        name: short name of a task or game; None: a foreign environment, whose instances have no keys and count as
+            different.
+        settings: settings of the task or game.
+        split: name of the split.
+        count: number of instances wanted.
 
     Raises:
         ValueError: an unknown split, name or setting.
@@ -32,7 +33,7 @@ def evaluated_numbers(name: str | None, settings: Mapping[str, Any], split: str,
 
 
 def _key_function(name: str | None, settings: Mapping[str, Any], split: Split) -> Callable[[int], str] | None:
-    """Returns number of an instance → its key; None where there are none, or one start is as good as another."""
+    """Returns the function from an instance's number to its key; None if instances have no keys, or no splits."""
     if name is None:
         return None
     if name not in game_names() and not is_users_game(name):

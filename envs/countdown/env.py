@@ -25,7 +25,7 @@ from ragen_envs.tree import Tree
 _RIGHT_REWARD = 1.0
 """Reward of an expression that reaches the target."""
 _RIGHT_NUMBERS_REWARD = 0.1
-"""Reward of one that uses the right numbers only: RAGEN's partial credit, a tenth of the goal's."""
+"""Reward of one that uses the right numbers but misses the target: RAGEN's partial credit, a tenth of the goal's."""
 
 
 class CountdownEnv(TextTask[str]):
@@ -94,12 +94,12 @@ class CountdownEnv(TextTask[str]):
         return None if parse_expression(text) is None else " ".join(text.split())
 
     def legal_actions(self) -> list[str]:
-        """Returns empty: the action is free text."""
+        """Returns an empty list: the action is free text."""
         return []
 
     @property
     def success(self) -> bool:
-        """The attempt reached the target."""
+        """Whether the attempt reached the target."""
         return self._solved
 
     @property
@@ -113,13 +113,11 @@ class CountdownEnv(TextTask[str]):
         return None if solution is None else [solution]
 
     def random_action(self, rng: np.random.Generator) -> str:
-        """Returns an expression that uses every number once, by random joins."""
+        """Returns an expression that uses every number once, joined in random order by random operations."""
         return random_expression(rng, self.puzzle.numbers)[1]
 
     def blind_choices(self, num_actions: int) -> tuple[int, ...]:
-        """Returns one template for all puzzles, such as first · second + third: which two terms to join, and how, each
-        time.
-        """
+        """Returns the number of choices at each join of a template such as first · second + third."""
         return template_choices(len(self.puzzle.numbers))
 
     def blind_success(self, plan: tuple[int, ...]) -> float:
@@ -135,7 +133,7 @@ class CountdownEnv(TextTask[str]):
         return self.describe(), {"instance_key": self.instance_key}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, Tree]:
-        """Scores the attempt and ends; any string is in the action space, and what is no expression scores 0.
+        """Scores the attempt and ends the episode; any string is allowed, and one that is no expression scores 0.
 
         Raises:
             ResetNeeded: the attempt is made.

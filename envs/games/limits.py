@@ -1,4 +1,4 @@
-"""GameLimits: what a reply costs that names no legal move, and how replies must look."""
+"""GameLimits: the rule for illegal moves, and the form of prompts and replies."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Literal, get_args
 from ragen_envs.text import PromptStyle
 
 IllegalMove = Literal["penalty", "retry", "forfeit"]
-"""penalty: `illegal_reward`, and a move drawn at random is made for the seat. retry: `illegal_reward`, and the seat is
+"""Rules for a reply without a legal move. penalty: `illegal_reward`, and a random move is made for the seat. retry:
+`illegal_reward`, and the seat is
 asked again, `max_retries` times in a row, then it forfeits. forfeit: the seat loses at once."""
 
 
 @dataclass(frozen=True)
 class GameLimits:
-    """How a game is cut into turns.
+    """The rules and limits of a game played by replies.
 
     Attributes:
         illegal_move: what happens after a reply that names no legal move, see IllegalMove.

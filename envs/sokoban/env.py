@@ -18,11 +18,11 @@ from ragen_envs.task import TextTask, check_pool_size, read_options
 from ragen_envs.tree import Tree
 
 _STEP_REWARD = -0.1
-"""Rewards of gym-sokoban, which RAGEN uses too: of each step, …"""
+"""Reward of each step. This and the next two are gym-sokoban's, which RAGEN uses too."""
 _BOX_REWARD = 1.0
-"""… of each box that comes onto a target (its opposite when it leaves), …"""
+"""Reward of each box that comes onto a target; its opposite when it leaves."""
 _SOLVED_REWARD = 10.0
-"""… and of the last one."""
+"""Further reward when the last box comes onto a target."""
 _MOVE_BY_NAME = {name.lower(): index for index, name in enumerate(MOVES)}
 _MOVE_NAMES = tuple(MOVES)
 
@@ -93,20 +93,20 @@ class SokobanEnv(TextTask[int]):
         )
 
     def describe(self) -> str:
-        """Returns the state in the chosen observation form."""
+        """Returns the state in the form that `observation` names."""
         return _told(self.observation, self.room)
 
     def parse_action(self, text: str) -> int | None:
-        """Returns up, Down, Left or Right, in any case."""
+        """Returns the number of the move named `text` (Up, Down, Left, Right in any case), or None."""
         return _MOVE_BY_NAME.get(text.strip().lower())
 
     def legal_actions(self) -> list[str]:
-        """Returns all four: a blocked move is legal and does nothing."""
+        """Returns all four moves: a blocked one is legal and does nothing."""
         return list(MOVES)
 
     @property
     def success(self) -> bool:
-        """All boxes stand on targets."""
+        """Whether all boxes stand on targets."""
         return self.room.solved
 
     @property
@@ -134,7 +134,7 @@ class SokobanEnv(TextTask[int]):
         return self.describe(), {"instance_key": self.instance_key}
 
     def step(self, action: int) -> tuple[str, float, bool, bool, Tree]:
-        """Returns one move. Raises ValueError for an action outside 0…3."""
+        """Makes one move. Raises ValueError for an action outside 0…3."""
         if not 0 <= int(action) < len(_MOVE_NAMES):
             raise ValueError(f"action must be 0…3 ({', '.join(_MOVE_NAMES)}), got {action}")
         before = self.room
@@ -155,7 +155,7 @@ def _key_of(room: Room) -> str:
 
 
 class _Wanted(NamedTuple):
-    """Rooms that the settings allow."""
+    """The settings that a room must meet."""
 
     height: int
     width: int

@@ -63,9 +63,7 @@ class Gradients:
 
 
 def in_buckets(reward_stds: Mapping[str, float], count: int) -> list[list[str]]:
-    """Returns group ids in at most `count` buckets of nearly equal numbers of groups, by rising reward std; equal ones by
-    id.
-    """
+    """Returns the group ids, by rising reward std (ties by id), in at most `count` buckets of nearly equal size."""
     ordered = sorted(reward_stds, key=lambda group: (reward_stds[group], group))
     parts = np.array_split(np.arange(len(ordered)), min(count, max(1, len(ordered))))
     return [[ordered[i] for i in part] for part in parts if len(part)]

@@ -96,12 +96,12 @@ class GameMultiAgentEnv(MultiAgentEnv):
             script_of(SCRIPT + name)
         self._scripts = {}
         own_seed: int | None = rest.pop("script_seed", None)
-        luck = int(rest.get("outcome_seed", seed or 0))
+        outcome_seed = int(rest.get("outcome_seed", seed or 0))
         for seat, name in scripts.items():
             index, player = self.possible_agents.index(seat), PLAYERS[name]
             if own_seed is None:
                 # A stream for each seat: what one script draws must not depend on the others.
-                self._scripts[seat] = _Script(player, generator(Stream.SCRIPTED_SEAT, luck, index))
+                self._scripts[seat] = _Script(player, generator(Stream.SCRIPTED_SEAT, outcome_seed, index))
             else:
                 self._scripts[seat] = _Script(player, None, (own_seed, index))
         prompts, infos = self.game_env.reset(seed=seed, options=rest)

@@ -9,12 +9,12 @@ from ragen_envs.seeds import BLOCK, Stream, block_of, seed_of
 from ragen_envs.splits import Split, instance_seed
 
 GROUPS_PER_SEED = BLOCK
-"""How many groups a run may draw: their seeds are consecutive, so that they are distinct without luck."""
+"""How many groups a run may draw: their seeds are consecutive, so that they are distinct by construction."""
 
 
 @dataclass(frozen=True)
 class EpisodeSpec:
-    """What makes an episode what it is: task instance, luck inside it, and the sampler's luck."""
+    """The three seeds of an episode: task instance, outcome seed and sampling seed."""
 
     group_id: str
     env_seed: int
@@ -26,7 +26,7 @@ class EpisodeSpec:
 def training_specs(run_seed: int, first_group: int, num_groups: int, group_size: int) -> list[EpisodeSpec]:
     """Returns `num_groups` groups of `group_size` episodes each.
 
-    Members of a group share the instance (env_seed), and neither the luck inside it nor the sampler's.
+    Members of a group share the instance (env_seed), but neither the outcome seed nor the sampling seed.
 
     Args:
         run_seed: ≥ 0.

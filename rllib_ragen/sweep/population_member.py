@@ -48,7 +48,7 @@ def play_member(assignment: Tree, sweep: Path) -> None:
     if (path / RESULT_FILE).is_file():
         tune.report(json.loads((path / RESULT_FILE).read_text()))
         return
-    # Members that play the same rooms with the same luck would be fewer than they seem.
+    # Members with equal seeds would play the same rooms with the same samples: fewer members than they seem.
     config = run_config(sweep, values, seed + number, path)
     # Each validation is followed by a checkpoint: what Tune judges by is what it can hand on.
     config.checkpoint_interval = config.eval.interval

@@ -222,7 +222,7 @@ def test_a_game_depends_on_its_spec_alone(
     other = play(chat, table(), real_engines(models), map_agent=by_seat, **settings)
     flat = [[t.token_ids().tolist() for t in game] for game in usual]
     assert flat == [[t.token_ids().tolist() for t in game] for game in other]
-    assert len({str(game) for game in flat}) == len(flat), "every game has luck of its own"
+    assert len({str(game) for game in flat}) == len(flat), "every game has seeds of its own"
 
 
 @pytest.mark.parametrize("name", ["tic_tac_toe", "rock_paper_scissors", "kuhn_poker"])

@@ -148,9 +148,9 @@ def game_seeds(number: int) -> tuple[int, int]:
 
 def random_game(env: TextGameEnv, number: int) -> Iterator[list[Message]]:
     """Returns one game of random legal moves → what each seat that replied was told and said."""
-    instance, luck = game_seeds(number)
+    instance, outcome_seed = game_seeds(number)
     rng = generator(Stream.GAME_DEMONSTRATION_MOVES, number)
-    prompts, _ = env.reset(seed=instance, options={"outcome_seed": luck})
+    prompts, _ = env.reset(seed=instance, options={"outcome_seed": outcome_seed})
     talks: dict[str, list[Message]] = {seat: [Message("system", env.system_prompt)] for seat in env.possible_agents}
     while env.agents:
         replies = {}

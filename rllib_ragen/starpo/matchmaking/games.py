@@ -120,7 +120,7 @@ class GameMatchmaker(Matchmaker):
     def _against(self, split: str, num_games: int, opponent: str, number: int) -> list[GameSpec]:
         """Returns every instance as often as there are seats, with the evaluated policy at each.
 
-        Most games are too few to be split by content, as tasks are: here every split has deals and luck of its own.
+        Most games have too few instances to be split by content, as tasks are: here each split has seeds of its own.
         """
         specs = []
         instances = evaluation_specs(split, self.evaluated(split, -(-num_games // len(self._seats))))
@@ -128,9 +128,9 @@ class GameMatchmaker(Matchmaker):
             instance, mine = divmod(game, len(self._seats))
             others = tuple((seat, SCRIPT + opponent) for k, seat in enumerate(self._seats) if k != mine)
             spec = instances[instance]
-            luck = seed_of(Stream.EVALUATION_OUTCOME, spec.outcome_seed, mine, number)
+            outcome = seed_of(Stream.EVALUATION_OUTCOME, spec.outcome_seed, mine, number)
             sampling = seed_of(Stream.EVALUATION_SAMPLING, spec.sampling_seed, mine, number)
-            specs.append(GameSpec(f"{split}-{game}", spec.env_seed, luck, sampling, split, others))
+            specs.append(GameSpec(f"{split}-{game}", spec.env_seed, outcome, sampling, split, others))
         return specs
 
     def to_copy(self, iteration: int, own: Sequence[Trajectory]) -> tuple[str, str] | None:
