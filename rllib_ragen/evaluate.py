@@ -25,7 +25,7 @@ _FLAGS = ("--env", "--engine", "--num-env-runners", "--seed")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the command; its exit code: 0 done, 2 bad input, others as in docs/faults.md."""
+    """Runs the command → its exit code: 0 done, 2 bad input, others as in docs/faults.md."""
     options = parse(arguments)
 
     def work() -> None:
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Returns the command line."""
+    """Parses the command line."""
     parser = make_parser(
         "evaluate", "Success of a model on instances of one split, sampled (rollout.temperature) and greedy.", _FLAGS
     )
@@ -59,7 +59,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def plan(options: argparse.Namespace) -> tuple[RunConfig, SavedState | None]:
-    """Returns the config to evaluate under, and the checkpoint to load into it (None: the model folder as it is).
+    """Returns the config for the evaluation, and the checkpoint to load (None: the model folder as it is).
 
     Raises:
         ConfigError: whatever is wrong, in one sentence.
@@ -76,10 +76,10 @@ def plan(options: argparse.Namespace) -> tuple[RunConfig, SavedState | None]:
 
 
 def evaluate(config: RunConfig, saved: SavedState | None, split: str, num_instances: int) -> None:
-    """Prints the success rates beside floor and ceiling.
+    """Evaluates, and prints the success rates beside floor and ceiling.
 
     Raises:
-        ConfigError: Ray has not what the config asks for.
+        ConfigError: Ray lacks resources that the config asks for.
         NothingPlayed: every episode failed.
     """
     baselines = find_baselines(config)

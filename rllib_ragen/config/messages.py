@@ -1,4 +1,4 @@
-"""pydantic's errors as one sentence: the key, the value, what is allowed."""
+"""pydantic's errors as one sentence: the key, the value, the allowed values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 
 
 def sentence(error: ValidationError, schema: type[BaseModel] = RunConfig) -> str:
-    """Returns the first fault of `error`, which `schema` raised, with the number of further ones."""
+    """Returns a sentence about the first fault of `error`, which `schema` raised, and the number of further ones."""
     faults = error.errors()
     text = _fault(tuple(str(part) for part in faults[0]["loc"]), faults[0]["type"], faults[0]["input"], schema)
     return text + (f" (and {len(faults) - 1} more)" if len(faults) > 1 else "")
@@ -39,12 +39,12 @@ def _fault(path: tuple[str, ...], kind: str, value: object, section: type[BaseMo
 
 
 def is_section(annotation: object) -> bool:
-    """Says whether a field is a section of its own."""
+    """Returns whether a field is a section."""
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def allowed(field: FieldInfo) -> str:
-    """Says what a field takes, in words: `an integer ≥ 1`, `one of hf, vllm`."""
+    """Returns the allowed values of a field in words: `an integer ≥ 1`, `one of hf, vllm`."""
     bounds = _bounds(field.metadata)
     if any(getattr(m, "pattern", None) for m in field.metadata):
         bounds.append("of letters, digits and . _ -")

@@ -1,4 +1,4 @@
-"""The one way in for paths: YAML, command line, Python, sweep files; and the way they are written down again."""
+"""Reading and writing of paths in configs: from YAML, command line, Python and sweep files."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 from rllib_ragen.config.errors import ConfigError
 
 EMBEDDED_MODEL = "tiny"
-"""`model.path` of the model that ships with the package."""
+"""Value of `model.path` for the model that ships with the package."""
 PATH_KEYS = ("model.path", "results_dir")
-"""Keys of a config that are paths."""
+"""Config keys whose values are paths."""
 _TUNE_STARTED_IN = "TUNE_ORIG_WORKING_DIR"
-"""Ray's name for the folder that a trial's driver was started in; the trial's own is Tune's."""
+"""Environment variable in which Tune keeps the folder that its driver was started in, unlike a trial's own folder."""
 
 
 def enter_path(given: str | Path, folder: str | Path | None = None) -> Path:
     """Returns `given` as an absolute path: `~` expanded, a relative one taken from `folder`.
 
     Args:
-        given: what somebody wrote.
-        folder: of the file that says it; None: of the process, as on a command line.
+        given: the path as it was written.
+        folder: folder of the file that holds it; None: the working directory, as on a command line.
 
     Raises:
         ConfigError: an empty path, `~name` of nobody, a NUL, or bytes that are no UTF-8 (no YAML file could hold them).
@@ -45,9 +45,7 @@ def enter_model(given: str, folder: str | Path | None = None) -> str:
 
 
 def enter_paths(tree: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:
-    """Returns a config's nested mapping, as the file in `folder` says it, with absolute paths. What is no text
-    stays.
-    """
+    """Returns the nested mapping of a config file in `folder` with absolute paths; values that are not text stay."""
     entered = dict(tree)
     for key in PATH_KEYS:
         section, _, name = key.rpartition(".")
@@ -60,10 +58,10 @@ def enter_paths(tree: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:
 
 
 def leave_path(path: str | Path, folder: Path, root: Path) -> str:
-    """Says how a file in `folder` names `path`: relative if that still holds when `root` is moved as a whole; else
+    """Returns `path` as a file in `folder` should hold it: relative if that stays right when `root` is moved, else
     absolute.
 
-    So below `root`; and `root`'s own place, which is wherever it is.
+    Paths below `root` are relative, and so is the path to `root` itself.
 
     Raises:
         ConfigError: see `enter_path`.
@@ -74,7 +72,7 @@ def leave_path(path: str | Path, folder: Path, root: Path) -> str:
 
 
 def leave_paths(tree: Mapping[str, Any], folder: Path, root: Path) -> dict[str, Any]:
-    """Returns the inverse of `enter_paths`, for a file in `folder` of the folder `root`, which may be moved."""
+    """Inverts `enter_paths`, for a file in `folder` inside the folder `root`, which may be moved."""
     left = dict(tree)
     for key in PATH_KEYS:
         section, _, name = key.rpartition(".")

@@ -22,11 +22,11 @@ from rllib_ragen.config.task_names import shipped_game_name
 WITH_DATA = ("webshop", "ragen/Webshop-v0", "search_qa", "ragen/SearchQa-v0", "maths", "ragen/Maths-v0")
 """Environments whose setting `data` is a file or folder."""
 MOST = 1_000_000_000
-"""Upper bound of what is only counted, and of seconds (30 years): no library below takes them for infinite or dies."""
+"""Upper bound of counts and of seconds (30 years): chosen freely, far above any use and far below 2⁶³."""
 RESULTS = "results"
 """Default of `results_dir`, below the working directory."""
 MAX_SEED = 2**31 - 1
-"""Upper bound of seeds: NumPy's global one ends at 2³² − 1, and RLlib adds each runner's number to it."""
+"""Upper bound of seeds: NumPy's global seed ends at 2³² − 1, and RLlib adds each runner's number to it."""
 Beta = Annotated[float, Field(ge=0, lt=1)]
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
 
@@ -39,7 +39,7 @@ class Section(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _no_other_type(cls, value: object, info: ValidationInfo) -> Any:
-        """Refuses what pydantic would take: true for 1, `off` for false, "1_000" for a number."""
+        """Refuses values that pydantic would convert: true to 1, `off` to false, "1_000" to a number."""
         _refuse_other_type(cls.model_fields[info.field_name or ""].annotation, value)
         return value
 
@@ -135,7 +135,7 @@ class ModelSection(Section):
     @field_validator("template_kwargs", mode="after")
     @classmethod
     def _plain(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Raises ValueError for what JSON does not hold."""
+        """Raises ValueError for values that JSON cannot hold."""
         try:
             plain = json.loads(json.dumps(given, allow_nan=False)) == given
         except TypeError:
@@ -422,7 +422,7 @@ class RunConfig(Section):
         return enter_path(given) if isinstance(given, (str, Path)) else given
 
     def text_limits(self) -> TextLimits:
-        """Says how episodes are cut and told, with prompt_style `auto` decided: brief for the embedded model, else
+        """Returns the limits of episodes, with prompt_style `auto` resolved: brief for the embedded model, else
         full.
         """
         env = self.env
@@ -436,7 +436,7 @@ class RunConfig(Section):
         )
 
     def game_limits(self) -> GameLimits:
-        """Returns the same of a game; `env.format_penalty` is what an illegal move costs."""
+        """Returns the limits of a game's episodes; `env.format_penalty` is the reward of an illegal move."""
         return GameLimits(
             illegal_move=self.multi_agent.illegal_move,
             illegal_reward=self.env.format_penalty,
@@ -449,7 +449,7 @@ class RunConfig(Section):
 
     @property
     def prompt_style(self) -> PromptStyle:
-        """`env.prompt_style` with `auto` decided: brief for the embedded model, else full."""
+        """`env.prompt_style` with `auto` resolved: brief for the embedded model, else full."""
         if self.env.prompt_style != "auto":
             return self.env.prompt_style
         return "brief" if self.model.path == EMBEDDED_MODEL else "full"

@@ -1,4 +1,4 @@
-"""Which groups are learnt from: those whose trajectories differ (StarPO-S, arXiv 2504.20073; RAGEN-2, 2604.06268)."""
+"""Selection of the groups to train on by their reward std (StarPO-S, arXiv 2504.20073; RAGEN-2, 2604.06268)."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from rllib_ragen.types import Trajectory
 
 @dataclass(frozen=True)
 class FilterResult:
-    """What a filter kept. An empty `kept` means: skip this update."""
+    """The result of a filter. An empty `kept` means: skip this update."""
 
     kept: list[Trajectory]
-    """Whole groups, in the order in which they came."""
+    """Trajectories of the kept groups, in their original order."""
     metrics: dict[str, float]
 
 
 def filter_groups(trajectories: Sequence[Trajectory], section: CreditSection) -> FilterResult:
-    """Returns keep whole groups by the metric of *raw* rewards or samples; the choice does not depend on trajectories'
-    order.
+    """Keeps or drops whole groups by their score; the choice does not depend on the trajectories' order.
 
-    A group whose returns are all equal is never kept, whatever its score, unless `filter_zero_spread` is on, or
-    neither a filter nor dynamic sampling is. Equal scores are ordered by group_id.
+    Scores are of *raw* rewards, or of the samples. A group whose returns are all equal is never kept, whatever its
+    score, unless `filter_zero_spread` is on, or neither a filter nor dynamic sampling is. Equal scores are ordered by
+    group_id.
 
     Metrics: num_groups, kept_groups, kept_ratio (of groups, 0 … 1), zero_spread_groups (before); over groups before
     filtering and over the kept ones (suffix _kept): group_reward_std (mean of the in-group std, ddof = 1),
     group_reward_mean and group_reward_max (means of the in-group mean and maximum). 0 if there is no group.
 
-    Raises ValueError for a failed trajectory, and for a filter that keeps what is no group of `GroupRanking.groups`.
+    Raises ValueError for a failed trajectory, and for a filter that keeps anything but groups of `GroupRanking.groups`.
     """
     refuse_failed(trajectories)
     reward_stds = group_reward_stds(trajectories)

@@ -1,4 +1,4 @@
-"""Rewards on one scale before any estimator sees them. Filters and metrics read the raw ones."""
+"""Normalisation of rewards before the estimator. Filters and metrics read the raw ones."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from rllib_ragen.credit.groups import Returns, centred, group_members, reward_st
 from rllib_ragen.types import Trajectory
 
 ASYM_CLIP = (-1.0, 3.0)
-"""Bounds of a standardised return with `asym_clip`."""
+"""Bounds of a standardised return with `asym_clip`, as in RAGEN's code."""
 
 
 def normalised_rewards(trajectories: Sequence[Trajectory], section: CreditSection) -> list[Trajectory]:
-    """Returns the trajectories with rewards whose sums are the normalised returns R′; copies, or the same if nothing is
-    to do.
+    """Returns the trajectories with rewards whose sums are the normalised returns R′: copies, or the same objects if
+    `reward_norm` is none.
 
     `reward_norm` mean: R′ = R − mean; mean_std: (R − mean)/(std + 1e-6), 0 where all are equal, std with ddof = 1;
     asym_clip: mean_std clamped to [−1, 3]. `reward_grouping`: statistics of each group, of all trajectories of one role
     (RAGEN's "inductive" takes an environment tag; a run has one environment, in which roles differ), or of the batch.
-    Every turn's reward gets R′'s scale; what then is missing to R′ goes to the last turn. Source: RAGEN's code.
+    Every turn's reward is scaled like R′; the rest to R′ goes to the last turn. Source: RAGEN's code.
     """
     if section.reward_norm == "none":
         return list(trajectories)
@@ -34,7 +34,7 @@ def normalised_rewards(trajectories: Sequence[Trajectory], section: CreditSectio
 
 
 def _members(trajectories: Sequence[Trajectory], grouping: str) -> list[list[int]]:
-    """Returns positions of those that share statistics."""
+    """Returns the positions of trajectories that share statistics."""
     if grouping == "group":
         return list(group_members(trajectories).values())
     found: dict[tuple[str, str], list[int]] = {}

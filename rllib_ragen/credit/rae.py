@@ -14,26 +14,26 @@ from rllib_ragen.types import FloatArray, Trajectory
 class RoleAdvantages(Estimator):
     """A = R − b_role, b_role ← α b_role + (1 − α) R before it (SPIRAL, Liu et al. 2025, arXiv 2506.24119).
 
-    A role is a (policy, agent) of the run's game, each with a baseline of its own: what the first seat can expect is
-    not what the second can. One advantage per trajectory, on every sampled token. Trajectories are taken in the order
-    in which they come. The baselines begin at 0 and last from batch to batch: they are `state`.
+    A role is a (policy, agent) of the run's game, each with its own baseline: the seats differ in expected return. One
+    advantage per trajectory, on every sampled token, in the order of the trajectories. The baselines start at 0 and are
+    kept from batch to batch: they are `state`.
     """
 
     def __init__(self, role_decay: float) -> None:
-        """role_decay: α; 1 / (1 − α) is about the number of games that a baseline remembers."""
+        """role_decay: α; a baseline averages over about 1 / (1 − α) games."""
         self.decay = role_decay
         self._baselines: dict[str, float] = {}
 
     def state(self) -> dict[str, float]:
-        """Returns b by role, `policy/agent`."""
+        """Returns the baselines by role, `policy/agent`."""
         return dict(self._baselines)
 
     def restore(self, state: Mapping[str, float]) -> None:
-        """Takes what `state` gave."""
+        """Restores a `state`."""
         self._baselines = dict(state)
 
     def assign(self, trajectories: Sequence[Trajectory], values: Sequence[FloatArray]) -> list[Credit]:
-        """Returns one advantage per trajectory; moves the baselines."""
+        """Returns one advantage per trajectory; updates the baselines."""
         advantages = [np.full(t.num_reply_tokens, self._advantage(t), np.float64) for t in trajectories]
         return credits_of(trajectories, advantages)
 

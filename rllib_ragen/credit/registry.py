@@ -1,4 +1,4 @@
-"""Estimators by name: the shipped ones, and the door for a user's own."""
+"""Estimators by name: the shipped ones, and the registry of users' own."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def estimator_names() -> list[str]:
-    """Returns the estimators that ship with the package, sorted."""
+    """Returns the names of the estimators that ship with the package, sorted."""
     return sorted(ESTIMATORS.shipped())
 
 
 def register_estimator(name: str, estimator: type[Estimator]) -> None:
-    """Makes a user's estimator known as `name`, for `credit.estimator`.
+    """Registers a user's estimator as `name`, for `credit.estimator`.
 
     Args:
         name: letters, digits and `_ . + -`; a name that is registered already gets the new estimator.
-        estimator: a class derived from Estimator; a parameter of its constructor is given the key of `credit` that has
-            its name (`gamma`, `lam`, …), and others keep their defaults.
+        estimator: a class derived from Estimator; parameters of its constructor that are named like a key of `credit`
+        (`gamma`, `lam`, …) get its value, others keep their defaults.
 
     Raises:
         ValueError: the name of a shipped estimator, or no such class.
@@ -45,7 +45,7 @@ def register_estimator(name: str, estimator: type[Estimator]) -> None:
 
 
 def make_estimator(section: CreditSection) -> Estimator:
-    """Returns the estimator that `credit.estimator` names, with the section's settings.
+    """Makes the estimator that `credit.estimator` names, with the section's settings.
 
     Raises:
         ValueError: no such estimator; one sentence that names the key.

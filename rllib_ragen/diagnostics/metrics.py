@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 NOTHING = "–"
-"""Said where no value is good or bad in itself, or there is nothing to do."""
+"""Entry for a metric of which no value is healthy or not, or without advice."""
 NO_HEADING = "more"
-"""Heading of a metric that is not listed, such as a user's own."""
+"""Heading of metrics that are not listed, such as a user's own."""
 INTRODUCTIONS = {
     "rollout": "",
     "replies": "",
@@ -30,11 +30,11 @@ INTRODUCTIONS = {
     "\nthem under `games/` and under the evaluation's own heading. `<seat>` is an agent's name,"
     " `<policy>` a policy's id.",
 }
-"""Headings in their order, and what the page says under each before its table."""
+"""Headings in order, each with the introduction to its table on the page."""
 _PREFIX = {"information": r"(?:first|any)_turn_", "gradients": r"bucket_\d+_"}
-"""What stands before the names of a heading."""
+"""Patterns of the prefixes of a heading's metric names."""
 _PLACE = {"<seat>": r".+", "<policy>": r".+"}
-"""What stands for names of the task in a listed name."""
+"""Patterns of the placeholders for names of the task in a listed name."""
 _LABELS = {
     "return_mean": "return",
     "group_reward_std": "group std",
@@ -56,30 +56,30 @@ _LABELS = {
     "marginal_entropy_token": "H(Z)",
     "information_share": "I(X;Z) / H(X)",
 }
-"""Short names for console and charts, where a metric's own name with spaces is none."""
+"""Short names for console and charts, for metrics whose own name with spaces does not read well."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric, or one for each of several samples, buckets, seats or policies."""
+    """A metric, or a family of metrics over samples, buckets, seats or policies."""
 
     name: str
-    """Name that it is logged under, without the prefix of its heading."""
+    """Name in the log, without the prefix of its heading."""
     heading: str
-    """TensorBoard's group, and the heading on the page."""
+    """Group in TensorBoard, and heading on the page."""
     unit: str
     meaning: str
     healthy: str
     advice: str
-    """What to do where it is not healthy."""
+    """Advice for unhealthy values."""
 
     @property
     def label(self) -> str:
-        """A short name for people."""
+        """Short name for console and charts."""
         return _LABELS.get(self.name, self.name.replace("_", " "))
 
     def is_name(self, logged: str) -> bool:
-        """Says whether a metric that is logged under this name is this one."""
+        """Returns whether `logged` is a name of this metric in the log."""
         parts = re.split("(<seat>|<policy>)", self.name)
         pattern = "".join(_PLACE.get(part, re.escape(part)) for part in parts)
         if self.heading == "games":
@@ -88,7 +88,7 @@ class Metric:
 
 
 def _under(heading: str, *rows: tuple[str, str, str, str, str]) -> Iterator[Metric]:
-    """Returns metrics of one heading, from rows of name, unit, meaning, healthy, advice."""
+    """Yields the metrics of one heading, from rows of name, unit, meaning, healthy values, advice."""
     return (Metric(row[0], heading, *row[1:]) for row in rows)
 
 
@@ -276,11 +276,11 @@ _OF_A_POLICY = _PLAIN["<metric>_<policy>"]
 
 
 def find_metric(logged: str, policies: Collection[str] = ()) -> Metric | None:
-    """Finds what is listed of a metric.
+    """Finds the entry of a metric.
 
     Args:
-        logged: the name that it is logged under.
-        policies: ids of those that may have metrics of their own.
+        logged: its name in the log.
+        policies: ids of policies that may have metrics of their own.
 
     Returns:
         None if it is not listed.
@@ -293,13 +293,13 @@ def find_metric(logged: str, policies: Collection[str] = ()) -> Metric | None:
 
 
 def heading_of(logged: str, policies: Collection[str] = ()) -> str:
-    """Names TensorBoard's group of a metric."""
+    """Returns the TensorBoard group of a metric."""
     metric = find_metric(logged, policies)
     return NO_HEADING if metric is None else metric.heading
 
 
 def label_of(logged: str) -> str:
-    """Makes a short name for console and charts.
+    """Returns the short name of a metric for console and charts.
 
     Raises:
         KeyError: the metric is not listed.
@@ -312,7 +312,7 @@ def label_of(logged: str) -> str:
 
 
 def unit_of(logged: str) -> str:
-    """Names the unit of a metric.
+    """Returns the unit of a metric.
 
     Raises:
         KeyError: the metric is not listed.

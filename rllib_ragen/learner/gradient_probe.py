@@ -1,6 +1,6 @@
 """Gradients of the loss's terms by bucket of reward std, on the learners, without a step (RAGEN-2, 2604.06268).
 
-Of a bucket's rows three passes are made, one per term. The scales are the loss's own, so the buckets' gradients, each
+Each bucket takes three passes, one per term. The scales are the loss's own, so the buckets' gradients, each
 times the bucket's share, add up to the batch's. Weights, moments and random states stay as they are; `.grad` is used
 and left empty, as an optimiser step finds it anyway.
 """
@@ -40,14 +40,14 @@ def measure_gradients(
     settings: LearnerSection,
     num_buckets: int,
 ) -> Gradients:
-    """Returns norms by bucket and of the whole batch.
+    """Measures gradient norms by bucket and of the whole batch.
 
     Args:
-        learners: hold the policy; all of them take part.
-        module_id: the policy.
-        trajectories: an unfiltered batch of it.
-        credited: a row for each of them with a sampled token, in order.
-        settings: of the loss: its aggregation and its coefficients.
+        learners: the learners with the policy; all of them take part.
+        module_id: id of the policy.
+        trajectories: an unfiltered batch of the policy.
+        credited: a row for each trajectory with a sampled token, in order.
+        settings: aggregation and coefficients of the loss.
         num_buckets: ≥ 1.
     """
     trained: dict[str, list[TokenRow]] = {}
@@ -74,7 +74,7 @@ def measure_gradients(
 
 
 def _shares(parts: Sequence[Sequence[TokenRow]], settings: LearnerSection) -> list[float]:
-    """Says what each part's mean counts in the whole's: its share of the tokens, or of the rows."""
+    """Returns the weight of each part's mean in the mean of the whole: its share of the tokens, or of the rows."""
     by_tokens = settings.aggregation == "token-mean"
     sizes = [sum(row.num_trained_tokens for row in part) if by_tokens else len(part) for part in parts]
     return [size / sum(sizes) for size in sizes]
@@ -83,8 +83,8 @@ def _shares(parts: Sequence[Sequence[TokenRow]], settings: LearnerSection) -> li
 def _norms_on_learner(
     learner: StarPOLearner, module_id: str, parts: Sequence[Sequence[TokenRow]], shares: Sequence[float]
 ) -> tuple[list[Norms], Norms]:
-    """Returns (norms of every part, of Σ share · part). A collective call: every learner has a share, maybe empty, of
-    all.
+    """Returns (norms of every part, norms of Σ share · part). A collective call: every learner has a share of each
+    part, maybe empty.
     """
     module = learner.module[module_id].unwrapped()
     parameters = [p for name, p in module.named_parameters() if p.requires_grad and not name.startswith(VALUE_HEAD)]
@@ -131,7 +131,7 @@ class _Part:
             self._reference = score_rows(self._rows, reference, "logprobs", budget, device)
 
     def backward(self, term: str) -> None:
-        """Adds the gradient of the bucket's mean of `term` to the parameters'."""
+        """Accumulates the gradient of the bucket's mean of `term` in the parameters."""
         budget = self._of.settings.microbatch_tokens
         missing = missing_passes(self._module, num_microbatches(self._rows, budget))
         for indices, batch in microbatches(self._rows, self._scales, budget):

@@ -1,4 +1,4 @@
-"""Chat templates as token deltas: what a context starts with, and what it gains after each reply.
+"""Chat templates as token deltas: the start of a context, and its growth after each reply.
 
 Earlier turns are never rendered again. What follows a reply is found by rendering a stand-in reply once, cutting behind
 it and tokenising the rest on its own, so that no template can rewrite sampled tokens (drop a `<think>`, merge messages)
@@ -23,15 +23,15 @@ from rllib_ragen.models.load import first_line, load_tokenizer
 _MARK = "RAGENSTANDIN"
 THINK, THOUGHT_END = "<think>", "</think>"
 _CACHE = 4096
-"""Texts whose tokens are remembered: prompts of a batch are much alike."""
+"""Size of the cache of tokenised texts: chosen freely, above the different prompts of a batch."""
 
 
 class ChatFormat:
-    """One tokenizer's chat template, ready for token-exact multi-turn rollouts.
+    """A tokenizer's chat template, for token-exact multi-turn rollouts.
 
     `stop_token_ids` end a reply: the template's end-of-turn token, the tokenizer's and the generation config's EOS.
-    `reply_prefix` is what the prompt already says of the reply; it is never trained, and `reply_text` puts it back.
-    `opening` is how the template itself ends a prompt, without white space behind it.
+    `reply_prefix` is the part of the reply that the prompt already holds; it is never trained, and `reply_text` adds
+    it. `opening` is the template's own end of a prompt, without trailing white space.
     """
 
     def __init__(
@@ -42,12 +42,12 @@ class ChatFormat:
         extra_stop_ids: Sequence[int] = (),
         template_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
-        """Reads the template's habits off a stand-in conversation.
+        """Finds out the template's structure from a stand-in conversation.
 
         Args:
             tokenizer: any transformers tokenizer with a chat template.
-            reply_prefix: text every reply must start with, such as `<think>`. Where the template's own prompt ends with
-                `<think>`, that is noticed and not said twice.
+            reply_prefix: text that every reply starts with, such as `<think>`. If the template's own prompt ends with
+            it, it is not added again.
             extra_stop_ids: further stop tokens, such as a generation config's EOS list.
             template_kwargs: variables of the template (`enable_thinking`, `date_string` …).
 
@@ -93,7 +93,7 @@ class ChatFormat:
         return cls(tokenizer, reply_prefix=reply_prefix, extra_stop_ids=stops, template_kwargs=template_kwargs)
 
     def with_clock(self, clock: Callable[[str], str]) -> ChatFormat:
-        """Returns the same format on another day: `clock` answers what a template asks `strftime_now`."""
+        """Returns the same format on another day: `clock` replaces the template's `strftime_now`."""
         prefix, stops = self._given
         other = ChatFormat(
             self.tokenizer, reply_prefix=prefix, extra_stop_ids=stops, template_kwargs=self.template_kwargs
@@ -102,7 +102,7 @@ class ChatFormat:
         return other
 
     def text(self, messages: Sequence[Mapping[str, str]]) -> str:
-        """Says what the template makes of a conversation, up to the model's next token.
+        """Renders a conversation, up to the model's next token.
 
         Raises:
             ValueError: the template refuses it; one sentence.
@@ -110,27 +110,25 @@ class ChatFormat:
         return self._render([dict(message) for message in messages])
 
     def first_prompt(self, system: str, user: str) -> list[int]:
-        """Returns token ids of the whole first prompt. A template without a system role gets `system` atop the user
-        message.
+        """Returns the token ids of the whole first prompt. Without a system role in the template, `system` is put
+        before the user message.
         """
         return list(self._first(system, user))
 
     def next_prompt(self, user: str, finished: bool, stop_id: int | None = None) -> list[int]:
-        """Says what the context gains after a reply: everything up to the model's next token.
+        """Returns the token ids that follow a reply, up to the model's next token.
 
         Args:
             user: the next user message.
             finished: whether the reply ended with a stop token, which then is in the context already. Otherwise the
-                end of turn is part of what this returns.
-            stop_id: which stop token was sampled; default: the template's own.
+            result includes the end of turn.
+            stop_id: the stop token that was sampled; default: the template's own.
         """
         has_end = finished and stop_id in (None, self.end_of_turn_id)
         return list(self._next(user)[1 if has_end else 0])
 
     def reply_text(self, token_ids: Sequence[int]) -> str:
-        """Returns a reply for the environment and for people: no stop token at its end, the reply prefix back in
-        front.
-        """
+        """Decodes a reply for the environment and for people, without its stop token and with the reply prefix."""
         ids = list(token_ids)
         if ids and ids[-1] in self.stop_token_ids:
             ids.pop()
@@ -167,7 +165,7 @@ class ChatFormat:
         return text
 
     def _tail(self, user: str) -> str:
-        """Says what the template puts behind a reply when `user` is said next."""
+        """Returns the template's text after a reply that is followed by the message `user`."""
         roles = ("user", "assistant", "user")
         text = self._render([{"role": r, "content": c} for r, c in zip(roles, ("Hello", _MARK, user), strict=True)])
         if text.count(_MARK) != 1:
@@ -175,7 +173,7 @@ class ChatFormat:
         return text.split(_MARK)[1]
 
     def _system_is_kept(self) -> bool:
-        """Says whether the template has a system role: some refuse it, some drop it silently."""
+        """Returns whether the template has a system role: some refuse it, some drop it silently."""
         messages = [{"role": "system", "content": _MARK}, {"role": "user", "content": "Hello"}]
         try:
             return _MARK in self._render(messages)
@@ -183,7 +181,7 @@ class ChatFormat:
             return False
 
     def _find_end_of_turn(self) -> int | None:
-        """Returns the special token right behind a reply, or None if the template closes turns with plain text."""
+        """Returns the special token right after a reply, or None if the template ends turns with plain text."""
         added = self.tokenizer.added_tokens_decoder
         for token in self._encode(self._tail("Hello")):
             if token in added:
@@ -193,19 +191,19 @@ class ChatFormat:
         return None
 
     def _disarm(self, text: str) -> str:
-        """Breaks special tokens in what an environment or another agent says, so that none of it can end a turn."""
+        """Breaks special tokens in the text of an environment or another agent, so that none of it can end a turn."""
         return self._special.sub(lambda match: f"{match[0][0]} {match[0][1:]}", text) if self._special else text
 
 
 def _special_pattern(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str] | None:
-    """Matches the texts of control tokens. One-character ones cannot be broken and are left alone."""
+    """Returns a pattern of the control tokens' texts, without one-character ones, which cannot be broken."""
     texts = {token.content for token in tokenizer.added_tokens_decoder.values() if token.special}
     texts = {text for text in texts if len(text) > 1}
     return re.compile("|".join(re.escape(text) for text in sorted(texts, key=len, reverse=True))) if texts else None
 
 
 def _generation_stops(path: Path) -> list[int]:
-    """Returns EOS ids of a generation config; empty if there is none."""
+    """Returns the EOS ids of a generation config; empty if there is none."""
     if not path.is_file():
         return []
     eos = token_ids(read_object(path).get("eos_token_id"))

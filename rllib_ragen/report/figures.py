@@ -1,4 +1,4 @@
-"""Which charts a report has, and what they say."""
+"""The charts of a report."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ class Figure:
 
 @dataclass(frozen=True)
 class _Curves:
-    """A chart of training metrics of one unit, one line style per metric and one colour per group."""
+    """A chart of training metrics with one unit, with a line style per metric and a colour per group."""
 
     metrics: tuple[str, ...]
     title: str = ""
-    """Empty: the only metric's label."""
+    """Title; empty: the label of the only metric."""
     note: str = ""
     markers: bool = False
 
     @property
     def heading(self) -> str:
-        """What stands above the chart."""
+        """Heading of the chart."""
         return self.title or label_of(self.metrics[0]).capitalize()
 
     @property
     def labels(self) -> dict[str, str]:
-        """Metric → its entry in the legend; of a single one, none."""
+        """Entries of the metrics in the legend; empty for a single metric."""
         return {name: label_of(name) if len(self.metrics) > 1 else "" for name in self.metrics}
 
 
@@ -80,7 +80,7 @@ THROUGHPUT = (_Curves(("reply_tokens_per_s",), "Throughput"),)
 
 
 def success_figure(groups: Sequence[Group]) -> Figure | None:
-    """Returns validation success by group and way of decoding, with floor and ceiling; None without a validation."""
+    """Draws validation success by group and decoding, with floor and ceiling; None without a validation."""
     lines = []
     for colour, group in enumerate(groups):
         for style, greedy in enumerate([False, True]):
@@ -95,19 +95,19 @@ def success_figure(groups: Sequence[Group]) -> Figure | None:
 
 
 def temperatures(groups: Sequence[Group]) -> list[float]:
-    """Returns at which the runs sample, each once."""
+    """Returns the different sampling temperatures of the runs."""
     return sorted({run.config.rollout.temperature for group in groups for run in group.runs})
 
 
 def training_success_figure(groups: Sequence[Group]) -> Figure | None:
-    """Success of what was sampled for training."""
+    """Draws the success of training rollouts."""
     lines = _lines(groups, {"success": ""}, scale=100)
     note = f"Training rollouts, {way(False, *temperatures(groups))}."
     return Figure("Success while training", line_chart(lines, references(groups), "%"), note) if lines else None
 
 
 def curve_figures(groups: Sequence[Group], wanted: Sequence[_Curves]) -> list[Figure]:
-    """Returns one chart for each of `wanted` that was measured at all."""
+    """Draws each of the `wanted` charts that was measured at all."""
     found = [(curves, _lines(groups, curves.labels)) for curves in wanted]
     return [
         Figure(curves.heading, line_chart(lines, {}, unit_of(curves.metrics[0]), markers=curves.markers), curves.note)
@@ -117,7 +117,7 @@ def curve_figures(groups: Sequence[Group], wanted: Sequence[_Curves]) -> list[Fi
 
 
 def regime_figures(groups: Sequence[Group]) -> list[Figure]:
-    """Says where each run is between template collapse and diverse reasoning, for both samples of turns."""
+    """Draws each run's way between template collapse and diverse reasoning, for both samples of turns."""
     section = groups[0].runs[0].config.diagnostics
     corners = [Regime.DIVERSE_REASONING, Regime.TEMPLATE_COLLAPSE, Regime.COMPRESSED_REASONING]
     names = [regime.label for regime in (*corners, Regime.LOW_ENTROPY_COLLAPSE)]
@@ -138,7 +138,7 @@ def regime_figures(groups: Sequence[Group]) -> list[Figure]:
 
 
 def bucket_figure(groups: Sequence[Group]) -> Figure | None:
-    """Returns gradient norms of the loss's terms by bucket of reward spread; None where they were not measured."""
+    """Draws gradient norms of the loss's terms by bucket of reward std; None if they were not measured."""
     lines = []
     for colour, group in enumerate(groups):
         for style, term in enumerate(TERMS):
@@ -155,7 +155,7 @@ def bucket_figure(groups: Sequence[Group]) -> Figure | None:
 
 
 def _by_bucket(run: Run, term: str) -> tuple[Series, Series]:
-    """Returns (bucket, mean over the measurements)."""
+    """Returns (bucket numbers, means over the measurements)."""
     found = [(k, run.series(f"bucket_{k}_{term}_norm")[1]) for k in range(1, NUM_BUCKETS + 1)]
     points = np.array([(k, values.mean()) for k, values in found if len(values)], np.float64).reshape(-1, 2)
     return points[:, 0], points[:, 1]
@@ -166,7 +166,7 @@ _MAP_METRICS = ("conditional_entropy_token", "information_share")
 
 
 def alarm_figure(groups: Sequence[Group]) -> Figure | None:
-    """Says when alarms went off; None if none did."""
+    """Draws when alarms went off; None if none did."""
     events = [
         (str(alarm["alarm"]), str(alarm["mode"]), int(alarm["iteration"]), colour)
         for colour, group in enumerate(groups)
@@ -178,7 +178,7 @@ def alarm_figure(groups: Sequence[Group]) -> Figure | None:
 
 
 def timing_figures(groups: Sequence[Group]) -> list[Figure]:
-    """Says what the time of an iteration goes into, one chart per group (its first run)."""
+    """Draws the parts of an iteration's time, one chart per group (its first run)."""
     figures = []
     for group in groups:
         x, layers = _times(group.runs[0])
@@ -189,7 +189,7 @@ def timing_figures(groups: Sequence[Group]) -> list[Figure]:
 
 
 def references(groups: Sequence[Group]) -> dict[str, float]:
-    """Returns floor and ceiling in percent, if all runs have the same."""
+    """Returns floor and ceiling in percent if all runs have the same, else none."""
     found = {tuple(marks(run.baselines).items()) for group in groups for run in group.runs}
     only = found.pop()
     return {} if found else {name: 100 * rate for name, rate in only}
