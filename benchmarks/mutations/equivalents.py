@@ -1,4 +1,4 @@
-"""Changes that change nothing that anybody can see, each with the reason."""
+"""Equivalent mutations: changes without an observable effect, each with the reason."""
 
 from __future__ import annotations
 
@@ -53,4 +53,4 @@ EQUIVALENT: dict[str, dict[tuple[str, str], str]] = {
         ("sequence_log_ratio", "0 → -1 #2"): "the first dimension of one is also the last",
     },
 }
-"""By module; by function and change, as `mutations` names them."""
+"""Reasons by module, and by function and change as named by `mutations`."""

@@ -1,4 +1,4 @@
-"""Which modules are changed, and which tests have to see it: those of the module itself, which are fast."""
+"""The modules to change, and the tests that should see it: those of the module itself, which are fast."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 TOP = Path(__file__).parents[2]
 FOLDERS = ("credit", "learner/losses")
-"""Every module in these is changed."""
+"""Folders of which every module is changed."""
 _GROUPS = ("credit/test_group_estimators.py", "credit/test_faults.py")
 _TURNS = ("credit/test_turn_estimators.py",)
 _DOORS = ("doors/test_names.py",)
@@ -32,13 +32,13 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "rollout/engines/sampling.py": ("rollout/test_sampling.py",),
     "rollout/specs.py": ("rollout/test_specs.py",),
 }
-"""Test files below tests/ by path below rllib_ragen/, of modules whose tests have neither their name nor folder."""
+"""Test files below tests/ by path below rllib_ragen/, for modules whose tests have neither their name nor folder."""
 
 
 def planned() -> dict[str, tuple[str, ...]]:
-    """Of every module, by path below rllib_ragen/: its test files below tests/.
+    """Returns the test files below tests/ of every module, by path below rllib_ragen/.
 
-    A module of FOLDERS has `test_<module>.py` or `test_<module>_loss.py`, or what ELSEWHERE says, or else all tests of
+    A module of FOLDERS has `test_<module>.py` or `test_<module>_loss.py`, or those in ELSEWHERE, or else all tests of
     its folder.
     """
     found = {}
@@ -53,6 +53,6 @@ def planned() -> dict[str, tuple[str, ...]]:
 
 
 def digest(module: str) -> str:
-    """Of the module's code and of its tests."""
+    """Returns the digest of the module's code and of its tests."""
     files = [TOP / "rllib_ragen" / module, *(TOP / "tests" / name for name in planned()[module])]
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]

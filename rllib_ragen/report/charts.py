@@ -21,7 +21,7 @@ from rllib_ragen.report.data import Series
 
 INK, GRID = "#010203", "#010204"
 SERIES = [f"#0a0b0{k}" for k in range(8)]
-"""Placeholder colours that become the CSS variables --s0 … --s7."""
+"""Placeholder colours that become the CSS variables --s0 … --s7; INK and GRID become --ink and --grid."""
 STYLES = ("-", "--", ":", "-.")
 _STYLE = {
     "svg.fonttype": "none",

@@ -28,20 +28,19 @@ def collect(
 ) -> list[Trajectory]:
     """Plays one episode per spec.
 
-    An environment that raises, takes too long or answers with garbage ends its own episode as ENV_ERROR, a failed
-    request its own as ENGINE_ERROR, a context without room for one more token as CONTEXT_FULL; the others go on.
+    An environment that raises, takes too long or gives an invalid answer ends its own episode as ENV_ERROR, a failed
+    request as ENGINE_ERROR, a context without room for one more token as CONTEXT_FULL; the others go on.
 
     Args:
         specs: the episodes.
-        engine: samples; has no request in flight, before and after.
-        chat: turns messages into tokens.
-        make_env: makes one environment, closed at the end; or a pool, which stays its owner's. Environments are
-            reused from episode to episode.
-        sampling: of every reply. Its seed is replaced by one per turn, derived from the spec's sampling_seed.
-        max_context_tokens: of prompts and replies of one episode.
-        max_concurrent: episodes in flight.
-        env_timeout_s: longest reset or step; None: no limit, and no threads. A pool must have been made `threaded`
-            for a limit to be kept.
+        engine: the engine, with no request in flight, before and after.
+        chat: the chat format.
+        make_env: makes one environment, closed at the end; or a pool, which its owner closes. Environments are reused
+        for several episodes.
+        sampling: settings of every reply. Its seed is replaced by one per turn, derived from the spec's sampling_seed.
+        max_context_tokens: most tokens of prompts and replies of one episode.
+        max_concurrent: most episodes in flight.
+        env_timeout_s: longest reset or step; None: no limit, and no threads. A limit needs a pool that is `threaded`.
 
     Returns:
         Trajectories in the order of `specs`.

@@ -30,9 +30,9 @@ def collect_games(
 ) -> list[list[Trajectory]]:
     """Plays one game per spec.
 
-    Every agent that a policy plays gets a trajectory of its own with its own prompts, tokens and rewards. A reward goes
-    to the agent's last turn before it; one that comes before the agent has replied goes to its first. An agent that is
-    paid and never replies gets one turn without tokens, so that its return is right.
+    Every agent that a policy plays gets its own trajectory with its own prompts, tokens and rewards. A reward belongs
+    to the agent's last turn before it, or to the first turn if the agent has not replied yet. An agent with rewards but
+    no reply gets one turn without tokens, so that its return is right.
 
     An environment that raises, takes too long or breaks the rules of MultiAgentEnv (an unknown agent, a prompt after an
     agent's end) ends its own game as ENV_ERROR for all agents, a failed request its own game as ENGINE_ERROR; a context
@@ -40,18 +40,18 @@ def collect_games(
 
     Args:
         specs: the games.
-        engines: by policy id; no request in flight, before and after.
-        chat: turns messages into tokens.
-        pool: of the environments; stays its owner's.
-        map_agent: asked once for every agent of a game, when it is first heard of (before the first prompt, where
-            the environment tells its `possible_agents`).
-        sampling: of every reply. Its seed is replaced by one per game, agent and turn.
-        max_context_tokens: of prompts and replies of one agent.
-        max_games: in flight at once.
-        env_timeout_s: longest reset or step; None: no limit. The pool must be `threaded` for it to be kept.
+        engines: engines by policy id, with no request in flight, before and after.
+        chat: the chat format.
+        pool: the environments; its owner closes it.
+        map_agent: called once for every agent of a game, when it first occurs (before the first prompt, if the
+        environment has `possible_agents`).
+        sampling: settings of every reply. Its seed is replaced by one per game, agent and turn.
+        max_context_tokens: most tokens of prompts and replies of one agent.
+        max_games: most games in flight.
+        env_timeout_s: longest reset or step; None: no limit. A limit needs a pool that is `threaded`.
 
     Returns:
-        For each spec the trajectories of its agents, in the order in which they were first heard of.
+        For each spec the trajectories of its agents, in order of their first occurrence.
 
     Raises:
         LineUpError: an agent is mapped to a policy that does not exist.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Context:
-    """What the engine has seen and will see of one episode.
+    """The tokens of one episode, as the engine sees them.
 
     Call `first` once, then `reply` and `next` in turn.
     """
@@ -27,17 +27,17 @@ class Context:
         self._last: Sampled | None = None
 
     def first(self, system: str, user: str) -> None:
-        """Starts with the first prompt."""
+        """Sets the first prompt."""
         self._extend(user, self._chat.first_prompt(system, user))
 
     def next(self, user: str) -> None:
-        """Adds what lies between the last reply and the model's next token."""
+        """Adds the tokens between the last reply and the model's next token."""
         assert self._last is not None, "no reply yet"
         last_id = self._last.token_ids[-1]
         self._extend(user, self._chat.next_prompt(user, self._last.finished, last_id if self._last.finished else None))
 
     def reply(self, sampled: Sampled) -> Turn:
-        """Adds a reply, exactly the sampled ids, and returns the turn it makes (without reward)."""
+        """Adds a reply, exactly the sampled ids → its turn (without reward)."""
         self.token_ids = self.token_ids + sampled.token_ids
         self._last = sampled
         return Turn(

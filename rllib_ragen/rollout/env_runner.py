@@ -41,15 +41,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Played:
-    """What one `play` call brings back from an actor."""
+    """The result of one remote `play` call."""
 
     episodes: list[Episode]
     """Episodes in the order of the specs."""
     metrics: Any
     error: str = ""
-    """Why nothing was played. Raising instead would end the actor (and its engine) and hide the reason."""
+    """Reason why nothing was played. Raising instead would end the actor (and its engine) and hide the reason."""
     gib: float = 0.0
-    """Resident memory of the actor afterwards."""
+    """Resident memory of the actor afterwards, in GiB."""
 
 
 class LLMEnvRunner(EnvRunner, Checkpointable):
@@ -95,18 +95,18 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         self.pool: EnvPool[Any] = EnvPool(lambda: self._adapted(self._env_creator(context)), threaded=True)
 
     def _adapted(self, env: Any) -> Any:
-        """Says what episodes are played with."""
+        """Returns the environment in the form that episodes are played with."""
         return env
 
     def _look_at(self, env: Any) -> None:
-        """Learns from an environment what it asks of a policy. Raises TypeError if it is no TextEnv."""
+        """Reads an environment's requirements of a policy. Raises TypeError if it is not a TextEnv."""
         if not isinstance(env, TextEnv):
             raise TypeError(f"StarPO plays TextEnv environments, {self.config.env!r} makes a {type(env).__name__}")
         self._spaces = (env.observation_space, env.action_space)
         self._max_turns = env.limits.max_turns
 
     def make_module(self) -> None:
-        """Starts this runner's own engines, one for each policy."""
+        """Starts this runner's own engines, one per policy."""
         config = self.config
         if config.engine_choice().name == "vllm":
             module_ids = config.module_ids()
@@ -213,7 +213,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         return Played(episodes, self.get_metrics() if count else None, gib=resident_gib())
 
     def _collect(self, specs: Sequence[EpisodeSpec], sampling: Sampling) -> list[Episode]:
-        """Returns one episode per spec."""
+        """Plays one episode per spec."""
         trajectories = collect(
             specs,
             engine=self.engine,
@@ -266,7 +266,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
     # --- weights and state ------------------------------------------------------------------------------------------
 
     def weights_changed(self, version: int) -> None:
-        """Takes note that the attached modules have been updated in place."""
+        """Records that the attached modules have been updated in place."""
         for engine in self.engines.values():
             assert isinstance(engine, HFEngine)
             engine.weights_changed(version)
@@ -320,7 +320,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         self.engine.receive_weights(specs, version)
 
     def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> dict[str, Any]:
-        """Counters only: weights belong to the learner."""
+        """Returns only counters: weights belong to the learner."""
         return {NUM_ENV_STEPS_SAMPLED_LIFETIME: self.num_env_steps_sampled_lifetime}
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -337,21 +337,21 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
                 self.load_weights(modules, version)
 
     def get_ctor_args_and_kwargs(self) -> tuple[tuple[()], dict[str, Any]]:
-        """Says what a copy of this runner would be built with."""
+        """Returns the constructor arguments of a copy of this runner."""
         return (), {"config": self.config, "env_creator": self._env_creator}
 
     def get_checkpointable_components(self) -> list[Any]:
-        """Returns none: weights are saved once, by the learner."""
+        """Returns no components: weights are saved once, by the learner."""
         return []
 
     # --- what RLlib asks --------------------------------------------------------------------------------------------
 
     def get_spaces(self) -> dict[str, Any]:
-        """Returns text in, text out."""
+        """Returns the spaces: text in, text out."""
         return dict.fromkeys((INPUT_ENV_SPACES, INPUT_ENV_SINGLE_SPACES, *self.config.module_ids()), self._spaces)
 
     def get_metrics(self) -> Any:
-        """Metrics since the last call, reduced."""
+        """Returns the reduced metrics since the last call."""
         return self.metrics.reduce()
 
     def assert_healthy(self) -> None:

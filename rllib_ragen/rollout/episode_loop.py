@@ -32,9 +32,9 @@ class _Episode(Generic[EnvT]):
     steps: Steps[EnvT]
     slot: EnvSlot[EnvT]
     asked: dict[int, PolicyConversation] = field(default_factory=dict)
-    """Replies that it waits for, by key."""
+    """Conversations whose replies it waits for, by key."""
     keys: dict[PolicyConversation, int] = field(default_factory=dict)
-    """What the engines know its conversations by."""
+    """The engines' keys of its conversations."""
 
 
 class EpisodeLoop(Generic[EnvT]):
@@ -99,14 +99,14 @@ class EpisodeLoop(Generic[EnvT]):
         self._resume(episode)
 
     def _settle(self) -> None:
-        """Goes on with the episodes whose environments have answered."""
+        """Resumes the episodes whose environments have answered."""
         moved = self._calls.settle(any(self._requested.values()), self._resume, self._env_failed)
         if moved or self._limited:
             # Where nothing limits the wait, only answers are progress: else a hang would look like work.
             beat(self._done, self._total)
 
     def _poll(self) -> None:
-        """Goes on with the episodes whose replies are there."""
+        """Resumes the episodes whose replies are finished."""
         for policy in [policy for policy, waiting in self._requested.items() if waiting]:
             for key, result in self._engines[policy].poll():
                 # An episode that another reply has just ended took its other requests with it.
@@ -114,7 +114,7 @@ class EpisodeLoop(Generic[EnvT]):
                     self._on_reply(episode, key, result)
 
     def _resume(self, episode: _Episode[EnvT], answer: Any = None) -> None:
-        """Lets the session go on with what it waited for, up to what it wants next."""
+        """Resumes the session with the answer that it waited for, up to its next wait."""
         try:
             step = episode.steps.send(answer)
         except StopIteration:

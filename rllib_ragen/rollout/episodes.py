@@ -15,12 +15,12 @@ _NO_TOKENS = np.zeros(0, np.int32)
 
 
 def to_episode(trajectory: Trajectory) -> SingleAgentEpisode:
-    """Returns the trajectory as a list-mode SingleAgentEpisode.
+    """Converts a trajectory into a list-mode SingleAgentEpisode.
 
-    observations[t] are the token ids that the prompt of turn t gained, actions[t] the sampled ids, rewards[t] the
+    observations[t] are the token ids that the prompt gained in turn t, actions[t] the sampled ids, rewards[t] the
     turn's reward; extra_model_outputs hold the log-probs ("action_logp") and policy version ("weights_seq_no") of
-    each turn, infos[t + 1] what turn t was in words. The observation after the last turn is empty: it is never
-    sampled on. Trajectory-wide facts are in custom_data.
+    each turn, infos[t + 1] the texts of turn t. The observation after the last turn is empty, because nothing is
+    sampled after it. Fields of the whole trajectory are in custom_data.
 
     A goal, a failure or an error terminates the episode; a cap or a full context truncates it.
     """
@@ -55,16 +55,14 @@ def to_episode(trajectory: Trajectory) -> SingleAgentEpisode:
 
 
 def to_trajectory(episode: SingleAgentEpisode) -> Trajectory:
-    """Returns the trajectory that `to_episode` was given; callbacks may have changed the episode's rewards in
-    between.
-    """
-    facts = episode.custom_data
+    """Inverts `to_episode`; callbacks may have changed the episode's rewards in between."""
+    fields = episode.custom_data
     logprobs = episode.extra_model_outputs[Columns.ACTION_LOGP].data
     versions = episode.extra_model_outputs[WEIGHTS_SEQ_NO].data
     return Trajectory(
-        group_id=facts["group_id"],
-        env_seed=facts["env_seed"],
-        outcome_seed=facts["outcome_seed"],
+        group_id=fields["group_id"],
+        env_seed=fields["env_seed"],
+        outcome_seed=fields["outcome_seed"],
         turns=[
             Turn(
                 prompt_ids=episode.observations.data[t],
@@ -76,13 +74,13 @@ def to_trajectory(episode: SingleAgentEpisode) -> Trajectory:
             )
             for t, reply_ids in enumerate(episode.actions.data)
         ],
-        stop_reason=StopReason(facts["stop_reason"]),
-        success=facts["success"],
+        stop_reason=StopReason(fields["stop_reason"]),
+        success=fields["success"],
         module_id=episode.module_id,
         agent_id=episode.agent_id,
-        error=facts["error"],
-        outcome=facts["outcome"],
-        instance_key=facts["instance_key"],
+        error=fields["error"],
+        outcome=fields["outcome"],
+        instance_key=fields["instance_key"],
     )
 
 

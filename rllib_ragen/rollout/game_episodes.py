@@ -15,8 +15,8 @@ Episode: TypeAlias = "SingleAgentEpisode | MultiAgentEpisode"
 
 
 def to_multi_agent_episode(game_id: str, trajectories: Sequence[Trajectory]) -> MultiAgentEpisode:
-    """Returns one finished game. `agent_episodes` hold what `to_episode` makes of each trajectory; env steps are not
-    counted apart from the agents': the game's length is that of its longest agent."""
+    """Converts one finished game. `agent_episodes` are made by `to_episode`; env steps are not counted separately: the
+    game's length is that of its longest agent."""
     episode = MultiAgentEpisode(
         id_=game_id, agent_module_ids={trajectory.agent_id: trajectory.module_id for trajectory in trajectories}
     )
@@ -35,5 +35,5 @@ def to_trajectories(episodes: Iterable[Episode]) -> list[Trajectory]:
 
 
 def agent_episodes(episode: Episode) -> list[SingleAgentEpisode]:
-    """Returns the episode itself, or those of its agents."""
+    """Returns the episode itself, or the episodes of its agents."""
     return list(episode.agent_episodes.values()) if isinstance(episode, MultiAgentEpisode) else [episode]

@@ -15,30 +15,30 @@ from rllib_ragen.rollout.session import Steps, WholeBatchError, on_env
 from rllib_ragen.types import StopReason, Trajectory
 
 _MAX_IDLE = 1_000
-"""Steps in a row in which an environment may prompt nobody."""
+"""Most steps in a row in which an environment prompts no agent: chosen freely, to end endless games."""
 
 
 class LineUpError(WholeBatchError):
-    """Agents and policies do not fit together: a mistake in the config, not of one game."""
+    """Agents and policies do not fit together: an error of the config, not of one game."""
 
 
 MapAgent = Callable[[str, GameSpec], str]
-"""(agent, spec) → its policy's id, or `script:<player>`."""
+"""A function from (agent, spec) to a policy's id, or `script:<player>`."""
 
 
 class GameSession:
-    """Plays one GameSpec; `trajectories` are what came of it, one for each agent that a policy plays."""
+    """A session of one GameSpec; `trajectories` are its results, one for each agent that a policy plays."""
 
     mute_when_full = False
-    """Whether an agent without room for a reply goes on and says nothing; else the game is cut off for all."""
+    """Whether an agent without room for a reply goes on without one; else the game is cut off for all."""
 
     def __init__(self, spec: GameSpec, samplers: Mapping[str, Sampler], map_agent: MapAgent) -> None:
         """
         Args:
             spec: the game.
-            samplers: by policy id.
-            map_agent: asked once for every agent whose player the spec does not name, when it is first heard of
-                (before the first prompt, where the environment tells its `possible_agents`).
+            samplers: samplers by policy id.
+            map_agent: called once for every agent whose player the spec does not name, when it first occurs
+            (before the first prompt, if the environment has `possible_agents`).
         """
         self.spec = spec
         self._samplers, self._map_agent = samplers, map_agent
@@ -51,7 +51,7 @@ class GameSession:
 
     @property
     def trajectories(self) -> list[Trajectory]:
-        """As far as they have come, in the order in which the agents were first heard of."""
+        """Trajectories so far, in order of the agents' first occurrence."""
         return [agent.trajectory for agent in self._agents.values()] or self._failed_alone
 
     def play(self) -> Steps[MultiAgentEnv]:
@@ -88,11 +88,11 @@ class GameSession:
             ]
 
     def seed_index(self, name: str) -> int:
-        """Says what tells the sampling seeds of an agent that is being met from those of the others in its game."""
+        """Returns the number that distinguishes a new agent's sampling seeds from those of the others in its game."""
         return len(self._agents)
 
     def _meet(self, name: str) -> PolicyConversation | None:
-        """Returns the agent; None for one that a script plays. It is mapped when it is first heard of."""
+        """Returns the agent's conversation, which is mapped to a policy at its first occurrence; None for a script."""
         if name in self._agents or name in self._scripted:
             return self._agents.get(name)
         self._check_known(name)
@@ -114,7 +114,7 @@ class GameSession:
             raise BadAnswer(f"unknown agent {name!r}; the environment's possible_agents: {', '.join(self._known)}")
 
     def _policy_of(self, name: str) -> str:
-        """Raises LineUpError if there is no such policy."""
+        """Raises LineUpError if the agent's policy does not exist."""
         given = dict(self.spec.seats).get(name)
         try:
             module_id = given or self._map_agent(name, self.spec)
@@ -129,7 +129,7 @@ class GameSession:
     def _tell(
         self, prompts: Mapping[str, str], facts: Mapping[str, Facts], system: str
     ) -> dict[str, PolicyConversation]:
-        """Gives the prompts to their agents, which are to reply."""
+        """Gives the prompts to their agents → the conversations that are to reply."""
         asked = {}
         for name, message in prompts.items():
             agent = self._meet(name)
@@ -142,7 +142,7 @@ class GameSession:
         return asked
 
     def _note(self, replies: Mapping[str, str], answer: GameAnswer) -> None:
-        """Writes down what the replies led to."""
+        """Records the results of the replies."""
         for name in replies:
             turn, facts = self._agents[name].trajectory.turns[-1], answer.facts.get(name, Facts())
             turn.valid, turn.num_actions = facts.valid, facts.num_actions

@@ -1,4 +1,4 @@
-"""Which episodes are played: everything random about them follows from the run seed and a counter."""
+"""Specifications of episodes: all of their seeds follow from the run seed and a counter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ragen_envs.seeds import BLOCK, Stream, block_of, seed_of
 from ragen_envs.splits import Split, instance_seed
 
 GROUPS_PER_SEED = BLOCK
-"""How many groups a run may draw: their seeds are consecutive, so that they are distinct by construction."""
+"""Most groups of a run: their seeds are consecutive, and so distinct by construction."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def training_specs(run_seed: int, first_group: int, num_groups: int, group_size:
 
     Args:
         run_seed: ≥ 0.
-        first_group: groups that the run has drawn before.
+        first_group: number of groups that the run has drawn before.
         num_groups: task instances.
         group_size: episodes per instance.
 
@@ -53,9 +53,9 @@ def training_specs(run_seed: int, first_group: int, num_groups: int, group_size:
 
 
 def evaluation_specs(split: str, numbers: Sequence[int]) -> list[EpisodeSpec]:
-    """Returns one episode on each of the instances of `split` with these numbers, the same for every run and run seed.
+    """Returns one episode on each instance of `split` with one of these numbers, the same for every run and run seed.
 
-    Which numbers name different instances, `distinct_numbers` tells.
+    `distinct_numbers` finds numbers of different instances.
     """
     own = list(Split).index(Split.parse(split))
     return [

@@ -1,4 +1,4 @@
-"""What a run writes as it goes: progress.jsonl, progress.csv, TensorBoard, sampled trajectories, alarms."""
+"""The logs of a run: progress.jsonl, progress.csv, TensorBoard, sampled trajectories, alarms."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ class RunLog:
     """
 
     def __init__(self, folder: Path, start: int = 0) -> None:
-        """Opens the logs of a run that goes on after iteration `start`; what was logged later will be done again."""
+        """Opens the logs of a run that continues after iteration `start`, and removes later rows, which will come
+        again.
+        """
         from rllib_ragen.run.tensorboard import TensorBoardLog
 
         self._progress = folder / "progress.jsonl"
@@ -52,9 +54,7 @@ class RunLog:
         sampled: Sequence[Trajectory],
         advantages: Sequence[FloatArray | None],
     ) -> Row:
-        """Returns one iteration: its metrics, and a few of its trajectories with their advantages; the row that was
-        written.
-        """
+        """Logs one iteration: its metrics, and a few of its trajectories with their advantages → the row."""
         row = {"iteration": iteration, "time_s": round(time_s, 3), **metrics}
         _append(self._progress, [row])
         self._append_csv(row)
@@ -70,13 +70,13 @@ class RunLog:
         return row
 
     def alarm(self, alarm: Row) -> None:
-        """Logs an alarm that went off; a row of alarms.jsonl."""
+        """Logs an alarm as a row of alarms.jsonl."""
         _append(self._alarms, [alarm])
 
     def evaluation(
         self, iteration: int, split: str, greedy: bool, result: Mapping[str, object], instances: Mapping[str, float]
     ) -> Row:
-        """Returns one evaluation, with the success on each of its instances; the row that was written."""
+        """Logs one evaluation, with the success on each of its instances → the row."""
         row = {"iteration": iteration, "split": split, "greedy": greedy, **result, "instances": dict(instances)}
         _append(self._progress, [row])
         way = "greedy" if greedy else "sampled"
@@ -88,7 +88,7 @@ class RunLog:
         self._tensorboard.close()
 
     def _append_csv(self, row: Row) -> None:
-        """Widens the table where a metric was not there before; it is then written anew."""
+        """Appends a row; a new metric adds a column, for which the file is rewritten."""
         if not set(row) <= set(self._columns):
             self._write_csv([earlier for earlier in self.rows() if "split" not in earlier])
             return
@@ -104,7 +104,7 @@ class RunLog:
 
 
 def measured(metrics: Mapping[str, Any]) -> Row:
-    """Returns plain numbers, with None where there was nothing to measure: JSON has no NaN."""
+    """Converts metrics to plain numbers, with None for NaN, which JSON does not have."""
     numbers = {name: float(value) for name, value in metrics.items()}
     return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
 
@@ -116,7 +116,7 @@ def _append(path: Path, rows: Sequence[Row]) -> None:
 
 
 def _rewrite(path: Path, keep: Callable[[Row], bool]) -> None:
-    """Keeps the rows that `keep` holds for; a last line that a crash cut off is dropped."""
+    """Rewrites a file with the rows that `keep` accepts, without a last line that a crash cut off."""
     if not path.exists():
         return
     kept = []

@@ -1,4 +1,4 @@
-"""What TensorBoard shows of a run: curves, a trajectory of every iteration as text, and two figures."""
+"""The TensorBoard log of a run: curves, a trajectory of every iteration as text, and two figures."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 _PARTS = ("rollout", "wait", "update", "diagnostics", "sync")
 _MAX_SHOWN = 20_000
-"""Characters of one reply or prompt: TensorBoard turns the text into HTML again whenever a page asks for it."""
+"""Most characters of one reply or prompt: chosen freely; TensorBoard renders the text for every request."""
 _X, _Y, _REGIME = "conditional_entropy_token", "information_share", "regime"
 
 
 class TensorBoardLog:
-    """Writes event files. Figures are drawn where matplotlib is installed, when information has been measured."""
+    """A writer of event files. Figures need matplotlib, and are drawn when information has been measured."""
 
     def __init__(self, folder: Path, purge_step: int | None) -> None:
         from torch.utils.tensorboard import SummaryWriter
@@ -34,18 +34,18 @@ class TensorBoardLog:
         self._draws = find_spec("matplotlib") is not None
 
     def curves(self, iteration: int, values: Mapping[str, object]) -> None:
-        """Writes those of `values`, by tag, that are numbers."""
+        """Writes the entries of `values` that are numbers, by tag."""
         for tag, value in values.items():
             if isinstance(value, (int, float)):
                 self._writer.add_scalar(tag, value, iteration)
         self._writer.flush()
 
     def sample(self, iteration: int, record: Row) -> None:
-        """Writes one trajectory, as `sample_records` has it."""
+        """Writes one trajectory, a record of `sample_records`."""
         self._writer.add_text("trajectory", as_text(record), iteration)
 
     def figures(self, iteration: int, rows: Sequence[Row]) -> None:
-        """Draws regimes and times of the training rows so far."""
+        """Draws regimes and times of the training rows."""
         if not self._draws:
             return
         for sample in SAMPLES:
@@ -58,8 +58,8 @@ class TensorBoardLog:
 
 
 def as_text(record: Row) -> str:
-    """Returns Markdown in which every line of a model or a task is an indented code block: TensorBoard renders none of
-    it.
+    """Returns Markdown with every line of a model or a task in an indented code block, which TensorBoard does not
+    render.
     """
     parts = [f"group {record['group_id']}, return {record['return']:g}, {record['stop_reason']}"]
     for number, turn in enumerate(record["turns"], start=1):
@@ -68,7 +68,7 @@ def as_text(record: Row) -> str:
 
 
 def regime_figure(rows: Sequence[Row], sample: str) -> Figure:
-    """Returns the measurements in the plane of entropy and information, later ones darker, coloured by their regime."""
+    """Draws the measurements in the plane of entropy and information, later ones darker, coloured by their regime."""
     measured = [row for row in rows if row.get(f"{sample}_{_REGIME}") is not None]
     numbers = np.array([[row[f"{sample}_{name}"] for name in (_X, _Y, _REGIME)] for row in measured], np.float64)
     figure, axes = _figure()
@@ -83,7 +83,7 @@ def regime_figure(rows: Sequence[Row], sample: str) -> Figure:
 
 
 def time_figure(rows: Sequence[Row]) -> Figure:
-    """Says what the time of each iteration went into."""
+    """Draws the parts of each iteration's time."""
     # Rollouts beside the update take no time of their own; what is left of them is the wait.
     beside = any(row.get("time_wait_s") is not None for row in rows)
     parts = [part for part in _PARTS if part != ("rollout" if beside else "wait")]

@@ -14,7 +14,7 @@ _STOPPED = (ExitCode.DONE, ExitCode.INTERRUPTED)
 
 
 def train(env: str, /, *, algorithm: str | None = None, **keys: Any) -> RunResult:
-    """Trains an agent, as `python -m rllib_ragen.run` does, and returns what it left.
+    """Trains an agent, as `python -m rllib_ragen.run` does → its results.
 
     Args:
         env: environment or game: a name, or an import path `package.module:World`. Its own settings
@@ -24,8 +24,8 @@ def train(env: str, /, *, algorithm: str | None = None, **keys: Any) -> RunResul
             names, `**{"rollout.num_groups": 8}`.
 
     Raises:
-        ConfigError: a key or value that makes no sense; before anything expensive starts.
-        RuntimeError: the run stopped before its end, by itself; its folder says why.
+        ConfigError: an unknown key or an invalid value, before anything expensive starts.
+        RuntimeError: the run stopped before its end by itself; its folder has the reason.
     """
     given = merge(*(nest(key, value) for key, value in keys.items()))
     job = new_job(preset(env), {} if algorithm is None else algorithm_preset(algorithm), given)

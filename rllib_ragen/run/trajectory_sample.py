@@ -1,4 +1,4 @@
-"""Which trajectories of an iteration are written down for people to read, and with what."""
+"""The choice of an iteration's trajectories that are logged for people to read."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from rllib_ragen.rollout.trajectory_json import to_json
 from rllib_ragen.types import FloatArray, Trajectory
 
 MAX_GROUPS, MAX_MEMBERS = 4, 8
-"""Groups and members of an iteration that are kept: enough to read, and some megabytes in a long run."""
+"""Most groups and members of an iteration that are kept: chosen freely, some megabytes in a long run."""
 
 
 def sample_records(trajectories: Sequence[Trajectory], advantages: Sequence[FloatArray | None]) -> list[Tree]:
-    """Returns JSON records of the group that differs most (up to 8 members) and of the first member of 3 other groups.
+    """Returns JSON records of the group with the largest reward std (up to 8 members) and the first member of 3 others.
 
     Args:
-        trajectories: of one iteration.
-        advantages: of each, [num_tokens]; None where the update did not use it.
+        trajectories: trajectories of one iteration.
+        advantages: [num_tokens] for each; None if the update did not use it.
 
     Returns:
-        What `to_json` gives, with `member`, the trajectory's place in its group, and in each turn `advantages`, one
-        per sampled token, where there are any.
+        The records of `to_json`, with `member`, the trajectory's place in its group, and in each turn `advantages`, one
+        per sampled token, if there are any.
     """
     members = group_members(trajectories)
     returns = np.array([trajectory.episode_return for trajectory in trajectories], np.float64)

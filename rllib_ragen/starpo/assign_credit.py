@@ -1,4 +1,4 @@
-"""From one policy's trajectories to the rows that its learner sees."""
+"""The path from one policy's trajectories to its learner's rows."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def assign_credit(
     update: LearnerSection,
     max_reply_tokens: int,
 ) -> tuple[list[TokenRow], dict[str, float]]:
-    """Returns one row per trajectory with a sampled token, in order; and what was measured on the way.
+    """Computes one row per trajectory with a sampled token, in order, and the metrics of this step.
 
     Args:
-        trajectories: of one policy, whole groups, none failed.
-        kept_ratio: share of the batch's groups that these are.
-        section: how rewards become advantages.
-        estimator: the section's.
-        learners: who knows the values of the critic and the log-probs of the reference, where they are needed.
-        update: what the divergence from the reference costs.
-        max_reply_tokens: from where a reply is cut off.
+        trajectories: trajectories of one policy, whole groups, none failed.
+        kept_ratio: share of the batch's groups that were kept.
+        section: settings of the credit.
+        estimator: the section's estimator.
+        learners: the learners, which compute the critic's values and the reference's log-probs if needed.
+        update: settings of the KL penalty.
+        max_reply_tokens: length limit of a reply.
     """
     measured: dict[str, float] = {}
     values = critic_values(learners, trajectories) if estimator.needs_values else None

@@ -1,4 +1,4 @@
-"""Keys of the run config as flat attributes of a StarPOConfig, each with the setter where a user of RLlib looks."""
+"""Keys of the run config as flat attributes of a StarPOConfig, each with the setter where RLlib has its like."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import MappingProxyType
 from rllib_ragen.config.schema import RunConfig, Section
 
 _FLAT = ("multi_agent", "model", "rollout", "vllm", "credit", "learner", "diagnostics", "fault")
-"""Sections whose keys are attributes; `env` is RLlib's env_config, the rest is of whoever drives the run."""
+"""Sections whose keys are attributes; `env` is RLlib's env_config, the others belong to the run's loop."""
 SECTIONS: Mapping[str, type[Section]] = MappingProxyType(
     {
         name: field.annotation
@@ -23,16 +23,16 @@ _RENAMED = {
     ("diagnostics", "interval"): "diagnostics_interval",
     ("diagnostics", "num_prompts"): "diagnostics_num_prompts",
 }
-"""Keys that say too little, or something else to RLlib, without their section."""
+"""Attributes of keys whose name is unclear without its section, or has another meaning in RLlib."""
 
 
 def flat_attributes(
     sections: Mapping[str, type[Section]], renamed: Mapping[tuple[str, str], str]
 ) -> dict[str, tuple[str, str]]:
-    """Gives every key of the sections an attribute.
+    """Returns the attribute of every key of the sections.
 
     Raises:
-        ValueError: two keys would be one attribute.
+        ValueError: two keys have the same attribute.
     """
     found: dict[str, tuple[str, str]] = {}
     for section, cls in sections.items():
@@ -47,7 +47,7 @@ def flat_attributes(
 ATTRIBUTES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {**flat_attributes(SECTIONS, _RENAMED), "reply_prefix": ("env", "reply_prefix")}
 )
-"""Attribute → (section, key) of the RunConfig that means the same."""
+"""Section and key in RunConfig, by attribute."""
 _OTHER_SETTER = {
     # How the model is made to talk, whatever the environment.
     "reply_prefix": "llm",
@@ -61,6 +61,6 @@ _SETTER_OF_SECTION = {"model": "llm", "learner": "training", "fault": "fault_tol
 
 
 def setter_of(attribute: str) -> str:
-    """Names the fluent setter of an attribute; empty: one of RLlib's own."""
+    """Returns the name of an attribute's fluent setter; empty for RLlib's own."""
     section, _ = ATTRIBUTES[attribute]
     return _OTHER_SETTER.get(attribute, _SETTER_OF_SECTION.get(section, section))

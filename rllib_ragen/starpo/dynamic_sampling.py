@@ -1,4 +1,4 @@
-"""Dynamic sampling: groups whose members all got the same return are replaced by further ones (DAPO, 2503.14476)."""
+"""Dynamic sampling: groups with equal returns are replaced by further ones (DAPO, arXiv 2503.14476)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rllib_ragen.types import Trajectory
 def sample_with_reward_std(
     draw: Callable[[int], list[Trajectory]], num_groups: int, max_rounds: int
 ) -> tuple[list[Trajectory], dict[str, float]]:
-    """Draws `num_groups` groups, and then as often as `max_rounds` allows as many as still lack to `num_groups` with
-    reward std among trajectories that have not failed.
+    """Draws groups until `num_groups` have a reward std above 0 (without failed trajectories), or `max_rounds` are
+    over.
 
     Args:
-        draw: plays so many groups that were not played before.
-        num_groups: wanted.
-        max_rounds: of further sampling; 0: only the first draw.
+        draw: plays so many new groups.
+        num_groups: number of groups wanted.
+        max_rounds: most rounds of further sampling; 0: only the first draw.
 
     Returns:
-        Everything that was played, also what will not be learnt from; and sampling_rounds (the first included),
+        All trajectories, also of groups with equal returns; and the metrics sampling_rounds (with the first) and
         sampled_groups.
     """
     played = draw(num_groups)

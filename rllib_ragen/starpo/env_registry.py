@@ -1,4 +1,4 @@
-"""Text environments in the registry that RLlib looks names up in."""
+"""Text environments in RLlib's registry."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from rllib_ragen.config.task_names import game_name, task_id, task_name
 
 
 def register_text_envs() -> None:
-    """Makes every shipped environment and game known by its id, `ragen/<Name>-v0`."""
+    """Registers every shipped environment and game under its id, `ragen/<Name>-v0`."""
     for name in (*env_names(), *game_names()):
         register_task(name)
 
 
 def register_task(name: str) -> str:
-    """Makes one environment or game known to RLlib → its id there.
+    """Registers one environment or game with RLlib → its id.
 
     Raises:
-        ValueError: an unknown name, or an import path that leads nowhere; one sentence.
+        ValueError: an unknown name, or an import path without a target; one sentence.
     """
     short, env_id = task_name(name), task_id(name)
     register_env(env_id, _creator(short) if game_name(short) is None else _game_creator(short))

@@ -1,4 +1,4 @@
-"""What reasoning depends on, measured with the learners' weights in the iterations where that is due."""
+"""The information diagnostics, measured with the learners' weights in iterations that are due."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rllib_ragen.types import Trajectory
 
 
 class InformationProbe:
-    """H(Z|X) and I(X;Z) of one policy's thoughts (`diagnostics.information`)."""
+    """The measurement of H(Z|X) and I(X;Z) of one policy's thoughts (`diagnostics.information`)."""
 
     def __init__(self, config: StarPOConfig, learners: LearnerGroup, module_id: str) -> None:
         self._config = config
@@ -26,7 +26,7 @@ class InformationProbe:
         self._module_id = module_id
 
     def metrics(self, alive: Sequence[Trajectory], counters: Counters) -> dict[str, float]:
-        """Measures a batch's trajectories that have not failed; NaN where this iteration is none to measure in."""
+        """Measures a batch without its failed trajectories; NaN in iterations that are not due."""
         if not is_due(self._section.interval, counters.iteration):
             return dict.fromkeys(probe_metric_names(), float("nan"))
         metrics, counters.std_ema = probe(

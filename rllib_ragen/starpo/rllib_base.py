@@ -19,16 +19,16 @@ from rllib_ragen.faults.private_names.of_ray import actor_manager
 from rllib_ragen.faults.private_names.of_rllib import AlgorithmWithoutEvaluators
 
 METRICS = "starpo"
-"""Key of a result dict under which StarPO's metrics are."""
+"""Key of StarPO's metrics in a result dict."""
 _STOP_S = 10.0
-"""Time for env runners to close their environments and engines; one that needs more is killed."""
+"""Seconds for env runners to close their environments and engines before they are killed: chosen freely."""
 _CLEANUP_S = 30.0
-"""Time for all actors to end: the env runners' own, Ray's patience with learners (5 s), as much for a busy machine."""
+"""Seconds for all actors to end: the env runners' 10, Ray's 5 for learners, and as much again for a busy machine."""
 logger = logging.getLogger(__name__)
 
 
 def refuse_arguments(method: str, given: Mapping[str, object]) -> None:
-    """Raises ValueError if RLlib's method was `given` what it has no meaning for here: a part, a state, a file system.
+    """Raises ValueError if RLlib's method was `given` arguments without meaning here: a part, a state, a file system.
 
     `filesystem=None`, `component=None` and the like are RLlib's defaults.
     """
@@ -41,11 +41,11 @@ def refuse_arguments(method: str, given: Mapping[str, object]) -> None:
 
 
 class RLlibBase(AlgorithmWithoutEvaluators):
-    """An algorithm that evaluates on its training runners, saves by itself, and logs under `METRICS`."""
+    """An algorithm that evaluates on its training runners, saves in its own format, and logs under `METRICS`."""
 
     @cached_property
     def _times(self) -> dict[str, float]:
-        """Seconds of the iteration's parts, by name."""
+        """Seconds of the iteration's parts by name."""
         return {}
 
     def _log(self, metrics: Mapping[str, float]) -> None:
@@ -65,7 +65,7 @@ class RLlibBase(AlgorithmWithoutEvaluators):
         """Plays instances of a split."""
 
     def evaluate(self, parallel_train_future: object = None) -> Tree:
-        """Returns `evaluation_duration` validation instances, greedy and at the training temperature."""
+        """Evaluates on `evaluation_duration` validation instances, greedy and at the training temperature."""
         config = self.config
         kwargs = {"algorithm": self, "metrics_logger": self.metrics}
         make_callback("on_evaluate_start", self.callbacks, config.callbacks_on_evaluate_start, kwargs=kwargs)
@@ -78,7 +78,7 @@ class RLlibBase(AlgorithmWithoutEvaluators):
         return results
 
     def save_to_path(self, path: str | Path | None = None, **kwargs: object) -> str:
-        """Saves: RLlib's newer name for `save`. Returns the folder, which without `path` is a new temporary one.
+        """Saves a checkpoint, as `save` → its folder, a new temporary one without `path`.
 
         Raises:
             ValueError: one of RLlib's further arguments.
@@ -90,7 +90,7 @@ class RLlibBase(AlgorithmWithoutEvaluators):
         return str(folder)
 
     def restore_from_path(self, path: str | Path, **kwargs: object) -> None:
-        """Restores: RLlib's newer name for `restore`.
+        """Restores a checkpoint, as `restore`.
 
         Raises:
             ValueError: one of RLlib's further arguments; no complete checkpoint.
@@ -99,7 +99,7 @@ class RLlibBase(AlgorithmWithoutEvaluators):
         self.load_checkpoint(str(path))
 
     def cleanup(self) -> None:
-        """Ends all actors, hung ones too, in a limited time; what is left then, Ray ends with the driver."""
+        """Ends all actors, also hung ones, within a limited time; Ray ends the rest with the driver."""
         if not within(_CLEANUP_S, self._end_actors):
             logger.warning("not all actors have ended within %g s", _CLEANUP_S)
 

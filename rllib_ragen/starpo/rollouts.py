@@ -1,4 +1,4 @@
-"""The runners of a run: they play its episodes, and are given the learners' weights."""
+"""The runners of a run, which play its episodes with the learners' weights."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rllib_ragen.types import Trajectory
 
 
 class Rollouts:
-    """Sampling on the local runner, or on remote ones, whichever the run has."""
+    """Sampling on the local runner, or on remote ones if the run has them."""
 
     def __init__(self, config: StarPOConfig, runners: EnvRunnerGroup, learners: LearnerGroup) -> None:
         self._config = config
@@ -36,12 +36,12 @@ class Rollouts:
             runners.local_env_runner.attach(local_learner(learners).module)
 
     def play(self, specs: Sequence[EpisodeSpec], *, greedy: bool = False, count: bool = True) -> Batch:
-        """Returns the specs' trajectories, in order. Touches no learner and no metric of the algorithm's.
+        """Plays the specs → their trajectories, in order. Changes no learner and no metric of the algorithm.
 
         Args:
             specs: the episodes.
             greedy: take the likeliest token instead of sampling.
-            count: whether the episodes count in the runners' metrics.
+            count: whether the episodes enter the runners' metrics.
         """
         started, config = perf_counter(), self._config
         if self._runners.num_remote_env_runners() == 0:
@@ -62,12 +62,12 @@ class Rollouts:
         return Batch(to_trajectories(episodes), metrics, perf_counter() - started)
 
     def play_batch(self, next_specs: Callable[[int], Sequence[EpisodeSpec]], num_groups: int, rounds: int) -> Batch:
-        """Returns the rollouts of one iteration, with the weights that the runners have now.
+        """Plays the rollouts of one iteration, with the runners' current weights.
 
         Args:
-            next_specs: gives the episodes of so many groups that were not played before.
-            num_groups: wanted.
-            rounds: of further sampling, for groups without reward std (dynamic sampling).
+            next_specs: returns the episodes of so many new groups.
+            num_groups: number of groups wanted.
+            rounds: most rounds of further sampling, for groups with equal returns (dynamic sampling).
         """
         started, metrics = perf_counter(), []
 
@@ -80,7 +80,7 @@ class Rollouts:
         return Batch(trajectories, metrics, perf_counter() - started, drawn)
 
     def sync_weights(self, version: int) -> None:
-        """Gives the runners the learners' weights as policy version `version`."""
+        """Sends the learners' weights to the runners as policy version `version`."""
         # The last snapshot goes first: the store need not hold two.
         self.snapshot = None
         self.snapshot = sync_weights(
@@ -94,7 +94,7 @@ class Rollouts:
         self._failures += self.snapshot.failures
 
     def restore(self) -> list[int]:
-        """Takes restarted runners back into service, with current weights. Returns their ids."""
+        """Takes restarted runners back into service, with current weights → their ids."""
         restored = list(self._runners.probe_unhealthy_env_runners() or [])
         if restored and self.snapshot is not None:
             if self.snapshot.weights is None:
@@ -103,6 +103,6 @@ class Rollouts:
         return restored
 
     def take_failures(self) -> RunnerFailures:
-        """Says what was lost since the last call."""
+        """Returns the failures since the last call, and resets them."""
         taken, self._failures = self._failures, RunnerFailures()
         return taken

@@ -1,4 +1,4 @@
-"""What users registered in Python (`register_estimator("mine", …)`) reaches the processes that a config is sent to."""
+"""Names that users registered in Python (`register_estimator("mine", …)`), for the processes that get a config."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rllib_ragen.credit.registry import ESTIMATORS
 from rllib_ragen.learner.losses.registry import LOSSES
 
 Registered = dict[str, Tree]
-"""Kind (`estimator`) → name → what was registered."""
+"""Registered things by kind (`estimator`) and name."""
 _KINDS: dict[str, OpenNames[Any]] = {known.kind: known for known in (ENVIRONMENTS, ESTIMATORS, FILTERS, LOSSES)}
 
 
 def registered_for(*, environment: str | None, estimator: str, filter: str, loss: str) -> Registered:
-    """Returns those of the names that were registered in this process, with what they mean.
+    """Returns the things that were registered in this process under these names.
 
-    Import paths and entry points are not among them: other processes find these themselves.
+    Import paths and entry points are not included: other processes find these themselves.
     """
     asked = {"environment": environment, "estimator": estimator, "filter": filter, "loss": loss}
     found: Registered = {}
@@ -33,7 +33,7 @@ def registered_for(*, environment: str | None, estimator: str, filter: str, loss
 
 
 def known_here_alone(config: RunConfig) -> list[str]:
-    """Returns the names of `config` that were registered in this process: other commands do not know them."""
+    """Returns the names in `config` that were registered in this process, which other commands do not know."""
     found = registered_for(
         environment=config.env.name,
         estimator=config.credit.estimator,
@@ -44,7 +44,7 @@ def known_here_alone(config: RunConfig) -> list[str]:
 
 
 def take_registered(sent: Mapping[str, Mapping[str, Any]]) -> None:
-    """Registers in this process what `registered_for` found in another one."""
+    """Registers the result of `registered_for` from another process."""
     for kind, things in sent.items():
         for name, thing in things.items():
             _KINDS[kind].register(name, thing)

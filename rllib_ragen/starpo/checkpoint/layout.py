@@ -20,7 +20,7 @@ STATE_FILE = "state.json"
 AHEAD_FILE = "ahead.jsonl"
 RLLIB_FILE = "rllib_checkpoint.json"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
-"""Weights in a peft folder."""
+"""Name of the weights in a peft folder."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ class ModuleFiles:
 
 
 def module_files(checkpoint: Path, module_id: str) -> ModuleFiles:
-    """Says where the files of a module are."""
+    """Returns the paths of a module's files."""
     return ModuleFiles(checkpoint / module_id)
 
 
 def is_checkpoint(folder: Path) -> bool:
-    """Says whether a checkpoint was written here to its end."""
+    """Returns whether the folder holds a complete checkpoint."""
     return (folder / STATE_FILE).is_file()

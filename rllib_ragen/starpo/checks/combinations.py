@@ -1,4 +1,4 @@
-"""What the keys of a run must say together; refused when the config is read, not an hour into the run."""
+"""Checks of combinations of keys, when the config is read and not an hour into the run."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from rllib_ragen.starpo.checks.games import check_game, check_no_game
 
 
 def check_config(config: RunConfig, *, shipped_env: bool = True) -> RunConfig:
-    """Returns `config` itself, if its keys fit together.
+    """Checks that the keys of `config` fit together → `config`.
 
     Args:
-        config: read.
-        shipped_env: False for an environment of the user's own, whose settings are its own business.
+        config: the config.
+        shipped_env: False for a user's own environment, whose settings are not checked.
 
     Raises:
         ConfigError: they do not.
