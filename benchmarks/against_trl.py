@@ -148,8 +148,7 @@ def main() -> None:
             tokens[name].append(sampled)
             return result
 
-        found = interleaved({name: (lambda name=name: one(name)) for name in tokens}, args.repeats)  # type:
-        ignore[misc]
+        found = interleaved({name: (lambda name=name: one(name)) for name in tokens}, args.repeats)  # type: ignore[misc]
     row = {
         "unit": "trajectories",
         "trl": trl.__version__,
