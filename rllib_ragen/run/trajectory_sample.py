@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ragen_envs.tree import Tree
-from rllib_ragen.credit.groups import group_members, spread
+from rllib_ragen.credit.groups import group_members, reward_std
 from rllib_ragen.rollout.trajectory_json import to_json
 from rllib_ragen.types import FloatArray, Trajectory
 
@@ -28,7 +28,7 @@ def sample_records(trajectories: Sequence[Trajectory], advantages: Sequence[Floa
     """
     members = group_members(trajectories)
     returns = np.array([trajectory.episode_return for trajectory in trajectories], np.float64)
-    whole = max(members, key=lambda group: spread(returns[members[group]]), default=None)
+    whole = max(members, key=lambda group: reward_std(returns[members[group]]), default=None)
     others = [group for group in members if group != whole][: MAX_GROUPS - 1]
     return [
         _record(trajectories[index], member, advantages[index])
