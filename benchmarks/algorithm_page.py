@@ -50,14 +50,14 @@ def table(env: str, records: Sequence[Record]) -> str:
     ]
     for algorithm in sorted({r["algorithm"] for r in records}):
         mine = [r for r in records if r["algorithm"] == algorithm]
-        cells = [spread([r[way][1] for r in mine if r["filter"] == f]) for f in FILTERS for way in WAYS]
+        cells = [mean_and_std([r[way][1] for r in mine if r["filter"] == f]) for f in FILTERS for way in WAYS]
         updates = sorted(r["iterations"] for r in mine)
         seeds = sorted({len([r for r in mine if r["filter"] == f]) for f in FILTERS})
         lines.append(f"| `{algorithm}` | {' | '.join(cells)} | {span(updates)} | {span(seeds)} |")
     return "\n".join(lines) + "\n"
 
 
-def spread(successes: Sequence[float]) -> str:
+def mean_and_std(successes: Sequence[float]) -> str:
     """Formats mean and std in percent, with ddof = 1: `62.8 ± 2.8`; – without runs."""
     if not successes:
         return "–"

@@ -1,4 +1,4 @@
-"""Draws held-out success of several runs (seeds) as one PNG: mean, spread and each seed, with floor and ceiling.
+"""Draws held-out success of several runs (seeds) as one PNG: mean, std and each seed, with floor and ceiling.
 
     python benchmarks/plot_runs.py results/sokoban-0 results/sokoban-1 results/sokoban-2 \\
         --out docs/sokoban.png --floor 6.6 --blind 9.4 --ceiling 97.3
@@ -82,8 +82,8 @@ def mean_curve(curves: Sequence[Curve], axis: XAxis) -> tuple[Series, Series, Se
     at = [np.isin(curve.iterations, common) for curve in curves]
     xs = np.stack([curve.x(axis)[chosen] for curve, chosen in zip(curves, at, strict=True)])
     success = np.stack([curve.success[chosen] for curve, chosen in zip(curves, at, strict=True)])
-    spread = success.std(0, ddof=1) if len(curves) > 1 else np.zeros(len(common))
-    return xs.mean(0), success.mean(0), spread
+    std = success.std(0, ddof=1) if len(curves) > 1 else np.zeros(len(common))
+    return xs.mean(0), success.mean(0), std
 
 
 def names_of(folders: Sequence[Path]) -> dict[bool, str]:
@@ -109,8 +109,8 @@ def draw(
         colour = COLOURS[greedy]
         for curve in curves:
             axes.plot(curve.x(axis), curve.success, color=colour, linewidth=0.9, alpha=0.4, zorder=2)
-        x, mean, spread = mean_curve(curves, axis)
-        axes.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.13, linewidth=0, zorder=2)
+        x, mean, std = mean_curve(curves, axis)
+        axes.fill_between(x, mean - std, mean + std, color=colour, alpha=0.13, linewidth=0, zorder=2)
         axes.plot(x, mean, color=colour, linewidth=2.6, marker="o", markersize=4.5, zorder=3, clip_on=False)
         labels.append((float(mean[-1]), f"{names[greedy]}: {mean[0]:.0f} → {mean[-1]:.0f} %", colour))
     for (_, text, colour), y in zip(labels, spaced([label[0] for label in labels], gap=5.5), strict=True):

@@ -39,7 +39,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parses the command line."""
     parser = make_parser(
         "gradients",
-        "Plays the batch that would be trained on next, sorts its groups by reward spread into buckets, and prints the"
+        "Plays the batch that would be trained on next, sorts its groups by reward std into buckets, and prints the"
         " gradient norms of each bucket's task, entropy and KL terms. No step is taken.",
         _FLAGS,
     )

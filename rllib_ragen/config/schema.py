@@ -240,7 +240,7 @@ class CreditSection(Section):
         "none", description="policy loss times the kept share of the groups, or its root"
     )
     dynamic_sampling_rounds: int = Field(
-        0, ge=0, le=1_000, description="rounds that replace groups without reward spread by further ones (dapo); 0: off"
+        0, ge=0, le=1_000, description="rounds that replace groups of equal returns by further ones (dapo); 0: off"
     )
     max_empty_updates: int = Field(5, ge=1, le=MOST, description="stop after so many filtered-out batches in a row")
 
@@ -342,7 +342,7 @@ class DiagnosticsSection(Section):
         32, ge=2, le=100_000, description="thoughts of one measurement, each scored after every prompt"
     )
     gradients_interval: int = Field(
-        0, ge=0, le=MOST, description="iterations between measurements of gradients by reward spread; 0: none"
+        0, ge=0, le=MOST, description="iterations between measurements of gradients by reward std; 0: none"
     )
     high_entropy: float = Field(0.1, ge=0, le=1e3, description="nats per token from which H(Z|X) counts as high")
     high_information: float = Field(0.5, ge=0, le=1, description="share of H(X) from which I(X;Z) counts as high")

@@ -1,6 +1,6 @@
 """When training goes wrong: one function per sign, from the rows logged so far to a sentence, or to nothing.
 
-The signs of the Echo Trap come in an order (RAGEN, 2504.20073): reward spread and entropy fall first, the reward and
+The signs of the Echo Trap come in an order (RAGEN, 2504.20073): reward std and entropy fall first, the reward and
 the gradients break later, and that cannot be undone. A rule looks at all rows of the run, so it has no state of its
 own: a resumed run judges exactly as one that never stopped.
 """

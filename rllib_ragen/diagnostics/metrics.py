@@ -23,7 +23,7 @@ INTRODUCTIONS = {
     "progress": "",
     "faults": "What was lost on the way, evaluations since the last iteration included ([docs/faults.md](faults.md)).",
     "information": "Each with `first_turn_` and `any_turn_` in front.",
-    "gradients": "Each with `bucket_1_` (the smallest spread) to `bucket_6_` in front; null unless"
+    "gradients": "Each with `bucket_1_` (the smallest reward std) to `bucket_6_` in front; null unless"
     " `diagnostics.gradients_interval` says so.",
     "games": "In training rows over the games of the batch, of policies that learn; evaluations add `_vs_<opponent>`."
     " TensorBoard has"
@@ -43,7 +43,7 @@ _LABELS = {
     "reply_tokens_mean": "reply length",
     "grad_norm": "gradient norm, before clipping",
     "group_reward_std_kept": "group std, kept",
-    "zero_spread_groups": "without spread",
+    "zero_spread_groups": "groups of equal returns",
     "logprob_gap_mean": "mean gap",
     "logprob_gap_max": "largest gap",
     "turns_mean": "turns of an episode",
@@ -133,7 +133,7 @@ METRICS: tuple[Metric, ...] = (
         ("group_reward_mean", "reward", "mean return, by group, mean over groups", "rises", "–"),
         ("group_reward_mean_kept", "reward", "the same over kept groups", "–", "–"),
         ("group_reward_max", "reward", "best return of a group, mean over groups", "above `group_reward_mean`",
-         "nothing to learn from: as for the spread"),
+         "as for `group_reward_std`"),
         ("group_reward_max_kept", "reward", "the same over kept groups", "–", "–"),
         ("sampling_rounds", "count", "rounds that the batch took (`credit.dynamic_sampling_rounds`)", "1 without",
          "easier or harder instances"),
@@ -222,7 +222,7 @@ METRICS: tuple[Metric, ...] = (
         ("marginal_entropy_seq", "nats per thought", "H(Z)", "above H(Z|X)", "–"),
         ("mutual_information_token", "nats per token", "I(X;Z)", "> 0", "template collapse"),
         ("mutual_information_seq", "nats per thought", "I(X;Z)", "rises towards log(`num_prompts`)",
-         "template collapse: filter groups by reward spread"),
+         "template collapse: filter groups by reward std"),
         ("information_z_token", "std", "mean of matched − marginal over the std of marginal", "rises with success",
          "–"),
         ("information_z_seq", "std", "the same per thought", "rises with success", "–"),

@@ -100,7 +100,7 @@ def pad_rows(rows: Sequence[TokenRow], scales: Sequence[float]) -> MicroBatch:
     def packed(name: str) -> Tensor:
         return _pack(rows, [getattr(row, name) for row in rows])
 
-    def spread(numbers: Sequence[float]) -> Tensor:
+    def per_token(numbers: Sequence[float]) -> Tensor:
         return torch.from_numpy(np.repeat(np.asarray(numbers, np.float32), counts))
 
     return MicroBatch(
@@ -111,8 +111,8 @@ def pad_rows(rows: Sequence[TokenRow], scales: Sequence[float]) -> MicroBatch:
         advantages=packed("advantages"),
         returns=packed("returns"),
         old_values=packed("old_values"),
-        scale=spread(scales),
-        weight=spread([row.weight for row in rows]),
+        scale=per_token(scales),
+        weight=per_token([row.weight for row in rows]),
     )
 
 

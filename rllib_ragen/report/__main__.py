@@ -27,7 +27,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser(
         prog="python -m rllib_ragen.report",
         description="One HTML page of run folders: curves, regimes, alarms, times, trajectories. Runs that differ in"
-        " their seed only are drawn as one curve with its spread.",
+        " their seed only are drawn as one curve with its std.",
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=26, width=140),
         allow_abbrev=False,
     )

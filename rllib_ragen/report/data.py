@@ -115,8 +115,8 @@ def aligned(curves: Sequence[tuple[Series, Series]]) -> tuple[Series, Series, Se
     if not len(common):
         return common, common, common
     stacked = np.stack([y[np.searchsorted(x, common)] for x, y in curves])
-    spread = stacked.std(0, ddof=1) if len(curves) > 1 else np.zeros(len(common))
-    return common, stacked.mean(0), spread
+    std = stacked.std(0, ddof=1) if len(curves) > 1 else np.zeros(len(common))
+    return common, stacked.mean(0), std
 
 
 def _read_jsonl(path: Path) -> list[Row]:

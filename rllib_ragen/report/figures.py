@@ -49,7 +49,7 @@ class _Curves:
 
 LEARNING = (
     _Curves(("return_mean",), note="Mean over the trajectories of an iteration, penalties included."),
-    _Curves(("group_reward_std", "group_reward_std_kept"), "Reward spread in groups"),
+    _Curves(("group_reward_std", "group_reward_std_kept"), "Reward std in groups"),
     _Curves(("kept_groups", "zero_spread_groups"), "Groups"),
     _Curves(("entropy",)),
     _Curves(("grad_norm",)),
@@ -74,7 +74,7 @@ INFORMATION = (
 )  # fmt: skip
 GRADIENTS = (
     _Curves(("bucket_1_task_norm", f"bucket_{NUM_BUCKETS}_task_norm"), "Task gradient over the run",
-            "Bucket 1 has the groups of the smallest reward spread.", markers=True),
+            "Bucket 1 has the groups of the smallest reward std.", markers=True),
 )  # fmt: skip
 THROUGHPUT = (_Curves(("reply_tokens_per_s",), "Throughput"),)
 
@@ -148,10 +148,8 @@ def bucket_figure(groups: Sequence[Group]) -> Figure | None:
     if not lines:
         return None
     note = "Mean over the run's measurements, as the terms count in the loss; buckets of equally many groups."
-    chart = line_chart(
-        lines, {}, "norm", markers=True, x_label="bucket, from the smallest reward spread to the largest"
-    )
-    return Figure("Gradients by reward spread", chart, note)
+    chart = line_chart(lines, {}, "norm", markers=True, x_label="bucket, from the smallest reward std to the largest")
+    return Figure("Gradients by reward std", chart, note)
 
 
 def _by_bucket(run: Run, term: str) -> tuple[Series, Series]:

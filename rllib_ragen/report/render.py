@@ -104,7 +104,7 @@ def _sections(groups: Sequence[Group]) -> list[Section]:
             "gradients",
             "Gradients",
             _painted([buckets, *curve_figures(groups, GRADIENTS)] if buckets else []),
-            "What pulls at the weights: where a group's members are all rewarded alike, only the regularisers do.",
+            "Gradient norms of the loss's terms: groups of equal returns have only the regularisers' gradients.",
         ),
         Section(
             "alarms",

@@ -48,9 +48,9 @@ class SweepTable:
             writer.writerow(["trial", "state", *self._spec.objectives, *spreads, *self.names, "note"])
             for trial in (*self.trials, *self.others):
                 values: Sequence[Any] = trial.values or [""] * len(self._spec.objectives)
-                spread = [trial.user_attrs.get(f"spread:{name}", "") for name in self._spec.objectives]
+                stds = [trial.user_attrs.get(f"spread:{name}", "") for name in self._spec.objectives]
                 params = [values_of(trial).get(name, "") for name in self.names]
-                writer.writerow([trial.number, trial.state.name.lower(), *values, *spread, *params, note_of(trial)])
+                writer.writerow([trial.number, trial.state.name.lower(), *values, *stds, *params, note_of(trial)])
 
     def _row(self, trial: FrozenTrial) -> list[str]:
         objectives = [
