@@ -112,7 +112,7 @@ def differences(recorded: Record) -> list[str]:
     return changed
 
 
-def test_success(recorded: Record, greedy: bool, when: int) -> list[float]:
+def success_rates(recorded: Record, greedy: bool, when: int) -> list[float]:
     """Returns test success in percent, by seed: `when` 0 before training, -1 after."""
     return [100 * run["test"]["greedy" if greedy else "T = 1"][when] for run in recorded["runs"]]
 
@@ -121,7 +121,7 @@ def sentence(recorded: Record) -> str:
     """Formats the result: `T = 1: 12.5 → 34.0 % (33.2, 34.4, 34.4); greedy: …`."""
     parts = []
     for greedy in (False, True):
-        before, after = test_success(recorded, greedy, 0), test_success(recorded, greedy, -1)
+        before, after = success_rates(recorded, greedy, 0), success_rates(recorded, greedy, -1)
         each = ", ".join(f"{value:.1f}" for value in after)
         name = "greedy" if greedy else "T = 1"
         parts.append(f"{name} {before[0]:.1f} → {statistics.mean(after):.1f} % ({each})")
@@ -163,7 +163,7 @@ def _percent(rate: float, count: int) -> str:
 
 
 def _trained(recorded: Record, greedy: bool) -> str:
-    after = test_success(recorded, greedy, -1)
+    after = success_rates(recorded, greedy, -1)
     return f"**{statistics.mean(after):.1f} %** ({', '.join(f'{value:.1f}' for value in after)})"
 
 

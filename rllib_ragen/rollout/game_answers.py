@@ -27,7 +27,7 @@ class GameSpec(EpisodeSpec):
 
 
 @dataclass(frozen=True)
-class Facts:
+class AgentInfo:
     """The entries of an agent's info that a rollout uses."""
 
     state: str = ""
@@ -47,7 +47,7 @@ class GameOpening:
     """All agents; empty if the environment does not have the attribute."""
     prompts: dict[str, str]
     """Prompts of the agents that are to reply."""
-    facts: dict[str, Facts]
+    infos: dict[str, AgentInfo]
     instance_key: str
     """Canonical text of the instance; empty if the environment has none."""
 
@@ -67,16 +67,16 @@ class GameAnswer:
     """Whether the game is over for all."""
     over_cut_off: bool
     """Whether it was truncated for all."""
-    facts: dict[str, Facts]
+    infos: dict[str, AgentInfo]
 
     def end_of(self, name: str) -> StopReason:
         """Returns the stop reason of an agent that has ended."""
-        facts = self.facts.get(name, Facts())
-        if facts.stop_reason in END_REASONS:
-            return StopReason(facts.stop_reason)
+        info = self.infos.get(name, AgentInfo())
+        if info.stop_reason in END_REASONS:
+            return StopReason(info.stop_reason)
         if name in self.cut_off or (self.over_cut_off and not self.ended.get(name, False)):
             return StopReason.MAX_TURNS
-        return StopReason.GOAL if facts.success else StopReason.FAILED
+        return StopReason.GOAL if info.success else StopReason.FAILED
 
 
 def read_game_opening(spec: GameSpec, env: MultiAgentEnv) -> GameOpening:
@@ -92,7 +92,7 @@ def read_game_opening(spec: GameSpec, env: MultiAgentEnv) -> GameOpening:
         system=text_of(getattr(env, "system_prompt", ""), "a system prompt"),
         possible_agents=tuple(_name(name) for name in env.possible_agents),
         prompts={_name(name): _prompt(name, text) for name, text in prompts.items()},
-        facts=_facts(infos),
+        infos=_agent_infos(infos),
         instance_key=text_of(getattr(env, "instance_key", ""), "an instance key"),
     )
 
@@ -109,7 +109,7 @@ def read_game_answer(replies: Mapping[str, str], env: MultiAgentEnv) -> GameAnsw
         cut_off=frozenset(name for name in named if truncated.get(name)),
         over=bool(terminated.get(_ALL) or truncated.get(_ALL)),
         over_cut_off=bool(truncated.get(_ALL)),
-        facts=_facts(infos),
+        infos=_agent_infos(infos),
     )
 
 
@@ -123,9 +123,9 @@ def _prompt(name: str, value: Any) -> str:
     return text_of(value, f"agent {name!r} a prompt")
 
 
-def _facts(infos: Mapping[str, Mapping[str, Any]]) -> dict[str, Facts]:
+def _agent_infos(infos: Mapping[str, Mapping[str, Any]]) -> dict[str, AgentInfo]:
     return {
-        name: Facts(
+        name: AgentInfo(
             state=text_of(info.get("state", ""), "a state"),
             valid=bool(info.get("valid", True)),
             num_actions=len(info.get("actions", [None])),

@@ -9,7 +9,7 @@ from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 from rllib_ragen.rollout.conversation import Ask, PolicyConversation, Sampler
 from rllib_ragen.rollout.env_answers import BadAnswer
-from rllib_ragen.rollout.game_answers import Facts, GameAnswer, GameSpec, read_game_answer, read_game_opening
+from rllib_ragen.rollout.game_answers import AgentInfo, GameAnswer, GameSpec, read_game_answer, read_game_opening
 from rllib_ragen.rollout.scripted_seats import script_of
 from rllib_ragen.rollout.session import Steps, WholeBatchError, on_env
 from rllib_ragen.types import StopReason, Trajectory
@@ -59,9 +59,9 @@ class GameSession:
         self._known, self._instance_key = opening.possible_agents, opening.instance_key
         for name in self._known:
             self._meet(name)
-        prompts, facts, idle = opening.prompts, opening.facts, 0
+        prompts, infos, idle = opening.prompts, opening.infos, 0
         while True:
-            asked = self._tell(prompts, facts, opening.system)
+            asked = self._tell(prompts, infos, opening.system)
             idle = 0 if asked else idle + 1
             if idle > _MAX_IDLE:
                 raise BadAnswer(f"nobody was prompted in {_MAX_IDLE} steps in a row, and the game is not over")
@@ -72,7 +72,7 @@ class GameSession:
             self._note(replies, answer)
             if answer.over or (self._agents and all(agent.ended for agent in self._agents.values())):
                 return
-            prompts, facts = answer.prompts, answer.facts
+            prompts, infos = answer.prompts, answer.infos
 
     def stop(self, reason: StopReason, error: str = "") -> None:
         for agent in self._agents.values():
@@ -127,7 +127,7 @@ class GameSession:
         return module_id
 
     def _tell(
-        self, prompts: Mapping[str, str], facts: Mapping[str, Facts], system: str
+        self, prompts: Mapping[str, str], infos: Mapping[str, AgentInfo], system: str
     ) -> dict[str, PolicyConversation]:
         """Gives the prompts to their agents → the conversations that are to reply."""
         asked = {}
@@ -137,15 +137,15 @@ class GameSession:
                 raise BadAnswer(f"agent {name!r} is prompted, but a script plays it")
             if agent.ended:
                 raise BadAnswer(f"agent {name!r} is prompted after its end")
-            agent.hear(message, facts.get(name, Facts()).state, system)
+            agent.hear(message, infos.get(name, AgentInfo()).state, system)
             asked[name] = agent
         return asked
 
     def _note(self, replies: Mapping[str, str], answer: GameAnswer) -> None:
         """Records the results of the replies."""
         for name in replies:
-            turn, facts = self._agents[name].trajectory.turns[-1], answer.facts.get(name, Facts())
-            turn.valid, turn.num_actions = facts.valid, facts.num_actions
+            turn, info = self._agents[name].trajectory.turns[-1], answer.infos.get(name, AgentInfo())
+            turn.valid, turn.num_actions = info.valid, info.num_actions
         for name, reward in answer.rewards.items():
             if agent := self._meet(name):
                 agent.pay(reward)
@@ -154,6 +154,6 @@ class GameSession:
         for name in [*self._agents] if answer.over else sorted(answer.ended):
             agent = self._meet(name)
             if agent and not agent.ended and (answer.over or answer.ended.get(name)):
-                facts = answer.facts.get(name, Facts())
-                agent.trajectory.success, agent.trajectory.outcome = facts.success, facts.outcome
+                info = answer.infos.get(name, AgentInfo())
+                agent.trajectory.success, agent.trajectory.outcome = info.success, info.outcome
                 agent.close(answer.end_of(name))

@@ -154,12 +154,12 @@ def check_checkpoint(folder: RunFolder, start: SavedState, config: RunConfig) ->
         ConfigError: the checkpoint is incomplete, or of another config.
     """
     try:
-        facts = read_manifest(start.path)
+        manifest = read_manifest(start.path)
     except ValueError as error:
         earlier = [state.iteration for state in folder.checkpoints() if state.iteration < start.iteration]
         how = f"delete {start.path} to go on from iteration {earlier[-1]}" if earlier else "start again"
         raise ConfigError(f"{error}; {how}") from None
-    differing = config_differences(facts["config"], config.model_dump(mode="json"))
+    differing = config_differences(manifest["config"], config.model_dump(mode="json"))
     if differing:
         raise ConfigError(f"{folder.path / CONFIG_FILE} and its checkpoint differ: {'; '.join(differing)}")
 

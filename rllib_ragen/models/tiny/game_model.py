@@ -135,9 +135,9 @@ def make(out: Path, name: str, game: Mapping[str, object], limits: GameLimits, n
     quieten()
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
-    facts = {"game": name, "settings": dict(game), "games": num_games, **made}
+    record = {"game": name, "settings": dict(game), "games": num_games, **made}
     temporary = out / "made.json.part"
-    temporary.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    temporary.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     os.replace(temporary, out / "made.json")
 
 
