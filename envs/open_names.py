@@ -75,21 +75,26 @@ class OpenNames(Generic[T]):
         """Returns the thing registered as `name`, or None."""
         return self._registered.get(name)
 
-    def resolve(self, name: str) -> T:
+    def resolve(self, name: str, key: str = "") -> T:
         """Returns the thing that `name` means.
 
         Raises:
-            ValueError: one sentence about the name; the caller adds the config key.
+            ValueError: one sentence about the name, after the config key that has it, if `key` is given.
         """
-        if name in self._registered:
-            return self._registered[name]
-        path = self._shipped.get(name) or self._path_of(name)
-        return self._checked(name, load(path))
+        try:
+            if name in self._registered:
+                return self._registered[name]
+            path = self._shipped.get(name) or self._path_of(name)
+            return self._checked(name, load(path))
+        except ValueError as error:
+            if not key:
+                raise
+            raise ValueError(f"{key}: {error}") from error
 
-    def verify(self, name: str) -> None:
+    def verify(self, name: str, key: str = "") -> None:
         """Raises ValueError, as `resolve` does, for an unknown `name`. Shipped things are not imported for it."""
         if name not in self._shipped:
-            self.resolve(name)
+            self.resolve(name, key)
 
     def _path_of(self, name: str) -> str:
         if ":" in name:

@@ -73,7 +73,7 @@ class TextTask(gym.Env[Any, ActionT], Generic[ActionT]):
         return 1
 
     def random_action(self, rng: np.random.Generator) -> str:
-        """Returns a legal action's name, uniformly at random. A task with free-text actions must override it."""
+        """Returns a legal action's name, uniformly at random."""
         legal = self.legal_actions()
         if not legal:
             raise NotImplementedError(f"{self.title} has no random actions")
@@ -104,6 +104,18 @@ class TextTask(gym.Env[Any, ActionT], Generic[ActionT]):
     def render(self) -> str:  # type: ignore[override]
         """Returns the state as text (render mode "ansi")."""
         return self.describe()
+
+
+class FreeTextTask(TextTask[str]):
+    """A task whose actions are free text, which cannot be listed."""
+
+    def legal_actions(self) -> list[str]:
+        """Returns an empty list."""
+        return []
+
+    @abstractmethod
+    def random_action(self, rng: np.random.Generator) -> str:
+        """Returns a random action, for the baseline of random play."""
 
 
 def read_options(seed: int | None, options: Tree | None) -> tuple[Split, int | None]:

@@ -19,7 +19,7 @@ from ragen_envs.countdown.puzzle import (
 )
 from ragen_envs.spaces import MAX_STATE, AnyText
 from ragen_envs.splits import Split, draw_instance
-from ragen_envs.task import TextTask, check_pool_size, read_options
+from ragen_envs.task import FreeTextTask, check_pool_size, read_options
 from ragen_envs.tree import Tree
 
 _RIGHT_REWARD = 1.0
@@ -28,7 +28,7 @@ _RIGHT_NUMBERS_REWARD = 0.1
 """Reward of one that uses the right numbers but misses the target: RAGEN's partial credit, a tenth of the goal's."""
 
 
-class CountdownEnv(TextTask[str]):
+class CountdownEnv(FreeTextTask):
     """One attempt: 1.0 for the target, 0.1 for the right numbers with a wrong value, else 0; then the end.
 
     The action is free text, an arithmetic expression. Text that is none is no action at all (no attempt is used).
@@ -92,10 +92,6 @@ class CountdownEnv(TextTask[str]):
     def parse_action(self, text: str) -> str | None:
         """Returns the text, spaces made even, if it is an arithmetic expression; `step` decides what it is worth."""
         return None if parse_expression(text) is None else " ".join(text.split())
-
-    def legal_actions(self) -> list[str]:
-        """Returns an empty list: the action is free text."""
-        return []
 
     @property
     def success(self) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from ragen_envs.maths.problems import MAX_ANSWER, Problem, Source, generated, read_problems
 from ragen_envs.spaces import AnyText
 from ragen_envs.splits import Split, draw_instance
-from ragen_envs.task import TextTask, check_pool_size, read_options
+from ragen_envs.task import FreeTextTask, check_pool_size, read_options
 from ragen_envs.tree import Tree
 from ragen_envs.verb_action import parse_verb
 
@@ -25,7 +25,7 @@ _LARGEST_GUESS = 100
 """Bound of random answers, whole numbers from 0: chosen freely, two digits."""
 
 
-class MathsEnv(TextTask[str]):
+class MathsEnv(FreeTextTask):
     """1 for a right first answer, half as much for each wrong one before; then the end.
 
     Args:
@@ -85,10 +85,6 @@ class MathsEnv(TextTask[str]):
         """Returns the text in `answer[…]`, or None."""
         verb = parse_verb(text, ("answer",), MAX_ANSWER)
         return None if verb is None else verb[1]
-
-    def legal_actions(self) -> list[str]:
-        """Returns an empty list: the action is free text."""
-        return []
 
     @property
     def success(self) -> bool:

@@ -19,7 +19,7 @@ from ragen_envs.search_qa.questions import Question, read_questions
 from ragen_envs.search_qa.scoring import exact_match, f1, normalised
 from ragen_envs.spaces import AnyText
 from ragen_envs.splits import Split, draw_instance, split_of
-from ragen_envs.task import TextTask, check_pool_size, read_options
+from ragen_envs.task import FreeTextTask, check_pool_size, read_options
 from ragen_envs.tree import Tree
 from ragen_envs.verb_action import MAX_ARGUMENT, parse_verb
 
@@ -31,7 +31,7 @@ prompt.
 """
 
 
-class SearchQAEnv(TextTask[str]):
+class SearchQAEnv(FreeTextTask):
     """An answer ends the episode: 1 for an exact match, else its F1 if that is `min_f1` or more, else 0.
 
     Args:
@@ -108,10 +108,6 @@ class SearchQAEnv(TextTask[str]):
         """Returns `search[…]` or `finish[…]` (the verb in any case), or None for anything else."""
         verb = parse_verb(text, ("search", "finish"))
         return None if verb is None or self._answered is not None else f"{verb[0]}[{' '.join(verb[1].split())}]"
-
-    def legal_actions(self) -> list[str]:
-        """Returns an empty list: the action is free text."""
-        return []
 
     @property
     def success(self) -> bool:

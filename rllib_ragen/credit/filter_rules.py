@@ -95,18 +95,6 @@ def filter_names() -> list[str]:
     return FILTERS.shipped()
 
 
-def find_filter(name: str) -> GroupFilter:
-    """Returns the filter of that name.
-
-    Raises:
-        ValueError: no such filter; one sentence that names the key.
-    """
-    try:
-        return FILTERS.resolve(name)
-    except ValueError as error:
-        raise ValueError(f"credit.filter: {error}") from error
-
-
 def _check(thing: object) -> GroupFilter:
     return cast(GroupFilter, check_function(thing, "GroupRanking"))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from rllib_ragen.config.schema import CreditSection
 from rllib_ragen.credit.estimator import refuse_failed
-from rllib_ragen.credit.filter_rules import GroupRanking, find_filter
+from rllib_ragen.credit.filter_rules import FILTERS, GroupRanking
 from rllib_ragen.credit.group_scores import Scores, group_reward_stds, group_scores
 from rllib_ragen.credit.groups import group_members
 from rllib_ragen.types import Trajectory
@@ -61,7 +61,7 @@ def filter_groups(trajectories: Sequence[Trajectory], section: CreditSection) ->
 
 
 def _chosen(name: str, ranking: GroupRanking) -> set[str]:
-    kept: Collection[str] = find_filter(name)(ranking)
+    kept: Collection[str] = FILTERS.resolve(name, "credit.filter")(ranking)
     if isinstance(kept, str) or not set(kept) <= set(ranking.groups):
         raise ValueError(f"credit.filter={name} keeps {kept!r}, which are not all groups that may be kept")
     return set(kept)

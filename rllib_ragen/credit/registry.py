@@ -50,10 +50,7 @@ def make_estimator(section: CreditSection) -> Estimator:
     Raises:
         ValueError: no such estimator; one sentence that names the key.
     """
-    try:
-        estimator = ESTIMATORS.resolve(section.estimator)
-    except ValueError as error:
-        raise ValueError(f"credit.estimator: {error}") from error
+    estimator = ESTIMATORS.resolve(section.estimator, "credit.estimator")
     return estimator(**{name: getattr(section, name) for name in _parameters(estimator) if name in _keys()})
 
 

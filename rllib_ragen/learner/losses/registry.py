@@ -43,25 +43,13 @@ def register_loss(name: str, loss: PolicyLoss) -> None:
     LOSSES.register(name, loss)
 
 
-def find_loss(name: str) -> PolicyLoss:
-    """Returns the loss of that name.
-
-    Raises:
-        ValueError: no such loss; one sentence that names the key.
-    """
-    try:
-        return LOSSES.resolve(name)
-    except ValueError as error:
-        raise ValueError(f"learner.loss: {error}") from error
-
-
 def checked_loss(name: str, tokens: PolicyTokens) -> tuple[Tensor, Tensor]:
     """Computes the loss and clip mask of each token, and checks their shapes.
 
     Raises:
         ValueError: no such loss, or one with another result.
     """
-    returned = find_loss(name)(tokens)
+    returned = LOSSES.resolve(name, "learner.loss")(tokens)
     shapes = [getattr(one, "shape", None) for one in returned] if isinstance(returned, tuple) else [None]
     if shapes != [tokens.log_ratio.shape] * 2:
         raise ValueError(

@@ -183,9 +183,9 @@ def _check_filter(credit: CreditSection) -> None:
 
 def _verify(key: str, known: OpenNames[Any], name: str) -> None:
     try:
-        known.verify(name)
+        known.verify(name, key)
     except ValueError as error:
-        raise ConfigError(f"{key}: {error}") from None
+        raise ConfigError(str(error)) from None
 
 
 def _check_learner(config: RunConfig) -> None:
