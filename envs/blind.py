@@ -17,7 +17,7 @@ Plan = tuple[int, ...]
 _BEAM = 24
 """Beam width: plans kept at each step of the search. Chosen freely; the search's time is proportional to it."""
 _MAX_MOVES = 2_000_000
-"""Bound on the moves that one search may try (seconds of work); it decides how many train instances are used."""
+"""Bound on the moves that one search may try: chosen freely; it decides how many train instances are used."""
 _TRAIN_INSTANCES = (30, 200)
 """Fewest and most instances on which plans are compared, chosen freely: a rate's standard error is at most 9 points
 with 30, and 3.5 with 200 (√(¼ / n)).

@@ -17,7 +17,7 @@ from ragen_envs.seeds import Stream, block_of
 
 T = TypeVar("T")
 _MAX_DRAWS = 2_000
-"""Most draws for an instance of a split: a split holds a quarter of all or more, and 0.75²⁰⁰⁰ is 1e-250."""
+"""Most draws for an instance of a split: a split has a quarter of all or more, and 0.75²⁰⁰⁰ is 1e-250."""
 _MAX_REPEATS = 1_000
 """Numbers in a row without a new instance after which a split counts as complete: an instance with 1 % of the draws
 is then missed with a chance of 0.99¹⁰⁰⁰ = 4e-5."""

@@ -8,7 +8,7 @@ from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 
 Values = npt.NDArray[np.float64]
 _MAX_OPEN_LOOP = 5
-"""Most actions of a turn that is searched exhaustively: 4⁵ = 1,024 sequences."""
+"""Most actions of a turn that is searched exhaustively: chosen freely, the default turn with 4⁵ = 1,024 sequences."""
 BEST_HOW = (
     "dynamic programming over turns (no look between the actions of a turn); an upper bound above 5 actions a turn"
 )

@@ -26,7 +26,9 @@ MOST = 1_000_000_000
 RESULTS = "results"
 """Default of `results_dir`, below the working directory."""
 MAX_SEED = 2**31 - 1
-"""Upper bound of seeds: NumPy's global seed ends at 2³² − 1, and RLlib adds each runner's number to it."""
+"""Upper bound of seeds: NumPy's global seed ends at 2³² − 1, and RLlib adds each runner's number to it, so half of
+it.
+"""
 Beta = Annotated[float, Field(ge=0, lt=1)]
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
 

@@ -15,7 +15,9 @@ from rllib_ragen.types import FloatArray, Trajectory
 Returns = npt.NDArray[np.float64]
 
 ROUNDING = 1e-9
-"""Largest difference of equal returns: −0.1 three times and −0.3 are the same return, but not the same float."""
+"""Largest difference of equal returns: −0.1 three times and −0.3 are the same return, but not the same float. Chosen
+freely, far above rounding and far below any reward.
+"""
 
 
 def group_members(trajectories: Sequence[Trajectory]) -> dict[str, list[int]]:

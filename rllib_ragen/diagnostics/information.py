@@ -24,7 +24,9 @@ EMA_DECAY = 0.9
 _Z_EPS = 1e-3
 """Added to the std in z-scores, which is 0 if all thoughts are the same; RAGEN-2's value."""
 _TIE = 1e-6
-"""Largest difference in nats of equal log-probs: those of a policy that ignores its prompt differ only by rounding."""
+"""Largest difference in nats of equal log-probs: those of a policy that ignores its prompt differ only by rounding.
+Chosen freely.
+"""
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,7 @@ from rllib_ragen.learner.losses.registry import LOSSES
 from ragen_envs.games.registry import make_game
 run = config.to_run_config()
 print(type(make_estimator(run.credit)).__name__, FILTERS.resolve(run.credit.filter)(None),
-LOSSES.resolve(run.learner.loss)(3),
-      make_game(config.game()).title)
+      LOSSES.resolve(run.learner.loss)(3), make_game(config.game()).title)
 """
 
 
