@@ -1,4 +1,4 @@
-"""Bandit: one choice between a safe arm and a risky one, told apart only by what their names mean."""
+"""Bandit: one choice between a safe arm and a risky one, which differ only in the meaning of their names."""
 
 from __future__ import annotations
 

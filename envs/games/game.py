@@ -1,4 +1,4 @@
-"""TextGame: the rules of a game for several seats, told in words."""
+"""TextGame: the rules of a game for several seats, with texts."""
 
 from __future__ import annotations
 

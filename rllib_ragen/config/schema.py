@@ -63,7 +63,7 @@ def _refuse_other_type(annotation: Any, value: Any) -> None:
 
 
 class EnvSection(Section):
-    """Which task, and how it is told."""
+    """The task, its limits, and the form of its prompts."""
 
     name: str = Field("sokoban", description="environment's name, Gymnasium id, or import path my_pkg.worlds:MyWorld")
     task: Tree = Field(default_factory=dict, description="settings of the task environment")
@@ -97,7 +97,7 @@ class EnvSection(Section):
 
 
 class MultiAgentSection(Section):
-    """Who plays whom in a game for several seats, and what an illegal move costs (docs/games.md)."""
+    """The players of a game for several seats, and the rule for illegal moves (docs/games.md)."""
 
     mode: Literal["self_play", "per_role", "league", "against"] | None = Field(
         None, description="who sits at a game's seats; null: self_play in a game, and nothing elsewhere"
@@ -118,7 +118,7 @@ class MultiAgentSection(Section):
 
 
 class ModelSection(Section):
-    """Which policy."""
+    """The model of the policy, and its chat template."""
 
     path: str = Field(
         EMBEDDED_MODEL, description="`tiny` (embedded) or a folder with a transformers model and its tokenizer"
@@ -148,7 +148,7 @@ class ModelSection(Section):
 
 
 class RolloutSection(Section):
-    """How trajectories are sampled."""
+    """Settings of sampling."""
 
     engine: Literal["auto", "hf", "vllm"] = Field("auto", description="who generates; auto says which and why")
     num_env_runners: int = Field(
@@ -177,7 +177,7 @@ class RolloutSection(Section):
 
 
 class VLLMSection(Section):
-    """How vLLM uses its device."""
+    """Settings of vLLM's use of its device."""
 
     kv_cache_gib: float | None = Field(
         None,
@@ -248,7 +248,7 @@ class CreditSection(Section):
 
 
 class LearnerSection(Section):
-    """How weights are updated."""
+    """Settings of the update."""
 
     num_learners: int = Field(0, ge=0, le=10_000, description="learner actors; 0: in the driver's process")
     num_gpus_per_learner: float = Field(0, ge=0, le=1_024, description="GPUs of one learner")
@@ -325,7 +325,7 @@ class LearnerSection(Section):
 
 
 class EvalSection(Section):
-    """Validation and test on instances that are never trained on."""
+    """Settings of validation and test, on instances that are never trained on."""
 
     interval: int = Field(20, ge=0, le=MOST, description="iterations between validations; 0: none")
     num_instances: int = Field(128, ge=1, le=1_000_000, description="validation instances")
@@ -351,7 +351,7 @@ class DiagnosticsSection(Section):
 
 
 class FaultSection(Section):
-    """When something that does not come back is told, replaced or given up (docs/faults.md)."""
+    """Timeouts after which something that hangs is reported, replaced or given up (docs/faults.md)."""
 
     report_after_s: float = Field(
         60.0, gt=0, le=MOST, description="seconds without progress after which a run says why"
@@ -371,7 +371,7 @@ AlarmMode = Literal["off", "warn", "stop"]
 
 
 class AlarmsSection(Section):
-    """What an alarm does: nothing, warn, or warn and end the run (docs/diagnostics.md says when each fires)."""
+    """The effect of each alarm: none, a warning, or a warning and the end of the run (docs/diagnostics.md)."""
 
     reward_std_collapse: AlarmMode = Field("warn", description="members of a group are all rewarded alike")
     entropy_collapse: AlarmMode = Field("warn", description="the policy hardly samples any more")
@@ -387,7 +387,7 @@ class AlarmsSection(Section):
 
 
 class RunConfig(Section):
-    """Everything that makes a run what it is."""
+    """The complete settings of a run."""
 
     env: EnvSection = Field(default_factory=EnvSection)
     model: ModelSection = Field(default_factory=ModelSection)

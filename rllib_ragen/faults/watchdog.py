@@ -4,7 +4,7 @@
         with waiting("the update on 2 learners", pulse):
             ...
 
-Whoever waits says so with `waiting`; the innermost wait of each thread counts, and its time starts anew whenever its
+Code that waits does so inside `waiting`; the innermost wait of each thread counts, and its time restarts whenever its
 pulse changes.
 """
 

@@ -142,7 +142,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         )
 
     def attach(self, module: MultiRLModule) -> None:
-        """Samples with the modules of `module` from now on; tell `weights_changed` when somebody else updates them."""
+        """Samples with the modules of `module` from now on; call `weights_changed` when they are updated elsewhere."""
         module_ids = sorted(module.keys())
         # As in RLlib: a runner with one policy shows the module itself.
         self.module = module[module_ids[0]] if len(module_ids) == 1 else module
@@ -272,7 +272,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
             engine.weights_changed(version)
 
     def fetch_weights(self, refs: Mapping[str, ray.ObjectRef], version: int) -> None:
-        """Takes the new policy version, and the weights that are not those an engine has: frozen policies' stay."""
+        """Sets the new policy version, and loads the weights that have changed: frozen policies' stay."""
         new = {module_id: ref for module_id, ref in refs.items() if self._fetched.get(module_id) != ref}
         self.load_weights(dict(zip(new, ray.get(list(new.values())), strict=True)), version)
         self._fetched |= new
@@ -306,7 +306,8 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         return tensors
 
     def receive_weights(self, meeting: Rendezvous, first_rank: int, specs: Sequence[TensorSpec], version: int) -> None:
-        """Takes what the first learner sends through the channel of `meeting`; the engine's workers have ranks there.
+        """Loads the weights that the first learner sends through the channel of `meeting`, where the engine's workers
+        are.
 
         Raises:
             EngineDead: the channel broke, and the engine with it.
@@ -324,7 +325,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         return {NUM_ENV_STEPS_SAMPLED_LIFETIME: self.num_env_steps_sampled_lifetime}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Takes counters and, unless it samples with the learner's own module, weights."""
+        """Restores counters and, unless it samples with the learner's own module, weights."""
         if NUM_ENV_STEPS_SAMPLED_LIFETIME in state:
             self.num_env_steps_sampled_lifetime = state[NUM_ENV_STEPS_SAMPLED_LIFETIME]
         if COMPONENT_RL_MODULE in state and not self.config.shares_module:

@@ -11,7 +11,7 @@ A one-agent episode is a dozen lines (text_session.py):
             ...
 
 Games, matches and a terminal's player are others. Whatever `play` raises, the environment or the engine does, ends this
-episode alone: `stop` is told why, and the loop goes on with the rest.
+episode alone: `stop` gets the reason, and the loop goes on with the rest.
 """
 
 from __future__ import annotations

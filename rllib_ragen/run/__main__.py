@@ -168,7 +168,7 @@ def run(job: Job) -> int:
     """Does the job → its exit code.
 
     Raises:
-        ConfigError: Ray has not what the run asks for.
+        ConfigError: Ray lacks resources that the run asks for.
     """
     display = make_display(job.folder.path.name)
     fault, folder = job.config.fault, job.folder

@@ -21,7 +21,7 @@ class RunLog:
     """Appends `measured` metrics to a run folder's logs.
 
     Training rows hold `iteration`, `time_s` and the metrics of one iteration; evaluation rows `iteration`, `split`,
-    `greedy`, what was reached, and `instances`: the mean success of each distinct one, by a digest of its key.
+    `greedy`, the results, and `instances`: the mean success of each distinct one, by a digest of its key.
     """
 
     def __init__(self, folder: Path, start: int = 0) -> None:

@@ -2,9 +2,9 @@
 
 python -m rllib_ragen.models.tiny.game_model --env tic_tac_toe --out results/tic_tac_toe_model
 
-The embedded model was never told a game and names no legal move in one. This one reads the game's prompts (brief style)
-and answers with a legal action drawn evenly, named in its thought and again in its answer: it knows how to move, and
-prefers no move to another. Where the game can tell a position and a move in words (`TextGame.describe_for`,
+The embedded model was never trained on a game and names no legal move in one. This one reads the game's prompts (brief
+style) and answers with a legal action drawn evenly, named in its thought and again in its answer: it knows how to move,
+and prefers no move to another. Where the game can tell a position and a move in words (`TextGame.describe_for`,
 `describe_move`), the thought does: such a model sees what is there and what it does, and does not care. Made once, in
 about a minute on a core, and kept in the user's cache folder; those in `games/` come with the package.
 """

@@ -5,10 +5,10 @@
     <module id>/adapter/                    a peft folder; state.json says of which model
     <module id>/value_head.safetensors      if there is a critic
     <module id>/optimizer.safetensors       moments by optimiser and parameter name
-    rllib_checkpoint.json                   tells who calls RLlib's own Algorithm.from_checkpoint what to call
+    rllib_checkpoint.json                   for the error of RLlib's own Algorithm.from_checkpoint
     ahead.jsonl                             trajectories sampled for the next iteration, if there are any
 
-Whoever reads or writes a checkpoint asks here for its paths. Imports nothing heavy.
+All code that reads or writes a checkpoint gets its paths here. Imports nothing heavy.
 """
 
 from __future__ import annotations
