@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import islice
-from typing import Any
 
 from ragen_envs.games.game import TextGame
 from ragen_envs.games.registry import game_names, is_users_game, make_game
@@ -14,7 +13,7 @@ from ragen_envs.splits import Split, distinct_numbers, instance_seed
 from ragen_envs.task import AnyTask
 
 
-def evaluated_numbers(name: str | None, settings: Mapping[str, Any], split: str, count: int) -> list[int]:
+def evaluated_numbers(name: str | None, settings: Mapping[str, object], split: str, count: int) -> list[int]:
     """Returns the numbers (see `instance_seed`) of the first `count` different instances of a split, or of all if
     fewer.
 
@@ -32,7 +31,7 @@ def evaluated_numbers(name: str | None, settings: Mapping[str, Any], split: str,
     return list(range(count)) if key_of is None else list(islice(distinct_numbers(key_of), count))
 
 
-def _key_function(name: str | None, settings: Mapping[str, Any], split: Split) -> Callable[[int], str] | None:
+def _key_function(name: str | None, settings: Mapping[str, object], split: Split) -> Callable[[int], str] | None:
     """Returns the function from an instance's number to its key; None if instances have no keys, or no splits."""
     if name is None:
         return None

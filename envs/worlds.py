@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import gymnasium as gym
 
@@ -45,7 +45,7 @@ GAMES: dict[str, str] = {
 """Shipped games: short name → import path."""
 
 
-def construct(name: str, world: type, settings: Mapping[str, Any]) -> object:
+def construct(name: str, world: type, settings: Mapping[str, object]) -> object:
     """Constructs a user's class with `settings`.
 
     Raises:

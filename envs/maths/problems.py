@@ -55,7 +55,7 @@ Source = Callable[[np.random.Generator], Problem | None]
 """A function that draws a problem, or None if the draw was unfit."""
 
 
-def generated(generator: str, settings: Mapping[str, Any]) -> Source:
+def generated(generator: str, settings: Mapping[str, object]) -> Source:
     """Returns a source of problems from a reasoning-gym generator with its own `settings`.
 
     Raises:

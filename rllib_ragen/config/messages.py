@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from rllib_ragen.config.errors import nearest
 from rllib_ragen.config.schema import RunConfig
 
-_KINDS: dict[Any, str] = {int: "an integer", float: "a number", str: "a text", bool: "true or false"}
+_KINDS: dict[object, str] = {int: "an integer", float: "a number", str: "a text", bool: "true or false"}
 _BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 
 
@@ -52,7 +52,7 @@ def allowed(field: FieldInfo) -> str:
     return " ".join([kind, " and ".join(bounds)]).strip() + null[0]
 
 
-def _bounds(metadata: Iterable[Any]) -> list[str]:
+def _bounds(metadata: Iterable[object]) -> list[str]:
     limits = {name: next((getattr(m, name) for m in metadata if hasattr(m, name)), None) for name in _BOUNDS}
     return [
         f"{_BOUNDS[name]} {limit if isinstance(limit, int) else f'{limit:g}'}"

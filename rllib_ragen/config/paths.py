@@ -44,7 +44,7 @@ def enter_model(given: str, folder: str | Path | None = None) -> str:
     return given if given == EMBEDDED_MODEL else str(enter_path(given, folder))
 
 
-def enter_paths(tree: Mapping[str, Any], folder: str | Path) -> dict[str, Any]:
+def enter_paths(tree: Mapping[str, object], folder: str | Path) -> dict[str, Any]:
     """Returns the nested mapping of a config file in `folder` with absolute paths; values that are not text stay."""
     entered = dict(tree)
     for key in PATH_KEYS:
@@ -71,7 +71,7 @@ def leave_path(path: str | Path, folder: Path, root: Path) -> str:
     return os.path.relpath(absolute, folder) if moves_along else str(absolute)
 
 
-def leave_paths(tree: Mapping[str, Any], folder: Path, root: Path) -> dict[str, Any]:
+def leave_paths(tree: Mapping[str, object], folder: Path, root: Path) -> dict[str, Any]:
     """Inverts `enter_paths`, for a file in `folder` inside the folder `root`, which may be moved."""
     left = dict(tree)
     for key in PATH_KEYS:

@@ -29,7 +29,7 @@ class PolicyPlan:
     """Short name of the task or game; None: a foreign environment."""
     game: str | None
     """Short name of the game; None: one agent, or a foreign environment."""
-    task: Mapping[str, Any]
+    task: Mapping[str, object]
     """Settings of the task or game."""
     section: MultiAgentSection
     """The section `multi_agent`: self-play, a policy per role, a league, or a scripted opponent."""

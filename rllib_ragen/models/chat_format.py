@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
@@ -40,7 +39,7 @@ class ChatFormat:
         *,
         reply_prefix: str = "",
         extra_stop_ids: Sequence[int] = (),
-        template_kwargs: Mapping[str, Any] | None = None,
+        template_kwargs: Mapping[str, object] | None = None,
     ) -> None:
         """Finds out the template's structure from a stand-in conversation.
 
@@ -78,7 +77,7 @@ class ChatFormat:
 
     @classmethod
     def from_folder(
-        cls, path: str | Path, *, reply_prefix: str = "", template_kwargs: Mapping[str, Any] | None = None
+        cls, path: str | Path, *, reply_prefix: str = "", template_kwargs: Mapping[str, object] | None = None
     ) -> ChatFormat:
         """Returns the format of a model folder, with the stop tokens of its generation_config.json.
 

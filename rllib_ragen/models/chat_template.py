@@ -57,7 +57,7 @@ def template_variables(template: str) -> set[str]:
     return set(meta.find_undeclared_variables(parsed))
 
 
-def check_variables(template: str, given: Mapping[str, Any]) -> None:
+def check_variables(template: str, given: Mapping[str, object]) -> None:
     """Checks that the template has the variables `given`.
 
     Raises:
@@ -71,7 +71,7 @@ def check_variables(template: str, given: Mapping[str, Any]) -> None:
             )
 
 
-def rendering_variables(given: Mapping[str, Any]) -> dict[str, Any]:
+def rendering_variables(given: Mapping[str, object]) -> dict[str, Any]:
     """Converts `model.template_kwargs` for the template: a fixed date becomes the date function.
 
     Raises:

@@ -95,7 +95,7 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
             self._check_head()
 
     @classmethod
-    def from_checkpoint(cls, path: Any, filesystem: Any = None, **kwargs: Any) -> NoReturn:
+    def from_checkpoint(cls, path: object, filesystem: object = None, **kwargs: object) -> NoReturn:
         """Raises ValueError naming the method to use: RLlib's reads a pickle, which checkpoints here do not have."""
         raise ValueError(
             "RLModule.from_checkpoint reads pickles; of a StarPO checkpoint call StarPO.from_checkpoint(FOLDER) for all"

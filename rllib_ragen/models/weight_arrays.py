@@ -54,7 +54,7 @@ def copy_into(own: Mapping[str, torch.Tensor], state: Mapping[str, WeightArray])
 
 def without_twins(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Returns `state` with every tensor once: tied weights (embedding and output layer) keep only their first name."""
-    first: dict[tuple[Any, ...], str] = {}
+    first: dict[tuple[object, ...], str] = {}
     for name, tensor in state.items():
         first.setdefault((storage_key(own_part(tensor)), tensor.storage_offset(), tensor.shape), name)
     return {name: state[name] for name in first.values()}

@@ -22,7 +22,7 @@ class BadAnswer(Exception):
     """The environment broke its contract; the message is complete without the name of an exception."""
 
 
-def text_of(value: Any, what: str) -> str:
+def text_of(value: object, what: str) -> str:
     """Returns `value`, which must be text for a tokenizer and a file.
 
     Raises:

@@ -81,7 +81,7 @@ class GameAnswer:
 
 def read_game_opening(spec: GameSpec, env: MultiAgentEnv) -> GameOpening:
     """Starts the game. Raises the environment's errors, and BadAnswer for an invalid answer."""
-    options: dict[str, Any] = {"split": spec.split, "outcome_seed": spec.outcome_seed}
+    options: dict[str, object] = {"split": spec.split, "outcome_seed": spec.outcome_seed}
     scripts = {agent: name for agent, player in spec.seats if (name := script_of(player)) is not None}
     if scripts:
         options["scripts"] = scripts
@@ -113,11 +113,11 @@ def read_game_answer(replies: Mapping[str, str], env: MultiAgentEnv) -> GameAnsw
     )
 
 
-def _name(value: Any) -> str:
+def _name(value: object) -> str:
     return text_of(value, "an agent's name")
 
 
-def _prompt(name: str, value: Any) -> str:
+def _prompt(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise BadAnswer(f"agent {name!r} is prompted with a {type(value).__name__}, not with text")
     return text_of(value, f"agent {name!r} a prompt")

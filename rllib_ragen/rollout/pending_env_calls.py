@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from rllib_ragen.rollout.env_answers import error_text
 from rllib_ragen.rollout.env_pool import EnvSlot
@@ -28,7 +28,7 @@ class _Pending(Generic[Owner]):
     """A call of an episode's environment."""
 
     owner: Owner
-    future: Future[Any]
+    future: Future[object]
     deadline: float
 
 
@@ -44,13 +44,13 @@ class PendingEnvCalls(Generic[Owner]):
         self._quick = True
         """All answers are waited for."""
 
-    def ask(self, key: int, owner: Owner, slot: EnvSlot[EnvT], call: Callable[[EnvT], Any]) -> None:
+    def ask(self, key: int, owner: Owner, slot: EnvSlot[EnvT], call: Callable[[EnvT], object]) -> None:
         """Starts `call` on the environment; `settle` gives its result to the episode."""
         limit = math.inf if self._timeout_s is None else self._timeout_s
         self._pending[key] = _Pending(owner, slot.call(call), time.monotonic() + limit)
 
     def settle(
-        self, engine_busy: bool, resume: Callable[[Owner, Any], None], fail: Callable[[Owner, str], None]
+        self, engine_busy: bool, resume: Callable[[Owner, object], None], fail: Callable[[Owner, str], None]
     ) -> bool:
         """Gives answers, errors and timeouts to the episodes → whether there were any.
 

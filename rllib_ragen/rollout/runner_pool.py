@@ -81,7 +81,7 @@ def play_on_runners(
     count: bool,
     limits: SamplingLimits,
     restore: Callable[[], object],
-) -> tuple[list[Episode], list[Any], RunnerFailures]:
+) -> tuple[list[Episode], list[object], RunnerFailures]:
     """Plays every spec exactly once, whatever happens to single runners.
 
     Args:
@@ -102,7 +102,7 @@ def play_on_runners(
     deadline = time.monotonic() + limits.timeout_s
     pending = list(range(len(specs)))
     done: dict[int, Episode] = {}
-    metrics: list[Any] = []
+    metrics: list[object] = []
     failures = RunnerFailures()
     for _ in range(_MAX_ROUNDS):
         shares = _spread(pending, _healthy_ids(runners, restore, deadline))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
@@ -14,10 +14,12 @@ from ragen_envs.games.game import TextGame
 from ragen_envs.games.players import PLAYERS, Player, choose
 from ragen_envs.reply import format_reply
 from ragen_envs.seeds import Stream, generator, seed_of
+from ragen_envs.tree import Tree
 
+V = TypeVar("V")
 SCRIPT = "script:"
 """Prefix of scripted players among policy ids: `script:uniform` is ragen_envs.games.players.PLAYERS["uniform"]."""
-_Dicts = tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]
+_Dicts = tuple[dict[str, str], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Tree]]
 
 
 def script_of(policy_id: str) -> str | None:
@@ -79,9 +81,7 @@ class GameMultiAgentEnv(MultiAgentEnv):
         """
         return self.game_env.game.instance_key if self.game_env.game.has_splits else ""
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
+    def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[dict[str, str], dict[str, Tree]]:
         """Starts a game, and plays it until a seat without a script is to reply.
 
         Raises:
@@ -157,7 +157,7 @@ class GameMultiAgentEnv(MultiAgentEnv):
             self._seen(infos),
         )
 
-    def _seen(self, by_seat: dict[str, Any]) -> dict[str, Any]:
+    def _seen(self, by_seat: dict[str, V]) -> dict[str, V]:
         return {seat: value for seat, value in by_seat.items() if seat not in self._scripts}
 
     def _reply(self, seat: str) -> str:

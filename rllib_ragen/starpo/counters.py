@@ -56,7 +56,7 @@ class Batch:
     """The results of one round of rollouts."""
 
     trajectories: list[Trajectory]
-    metrics: list[Any]
+    metrics: list[object]
     """Reduced metrics of the runners."""
     seconds: float
     drawn: dict[str, float] = field(default_factory=dict)

@@ -30,14 +30,14 @@ def register_task(name: str) -> str:
 
 
 def _creator(name: str) -> Any:
-    def create(env_context: Mapping[str, Any]) -> Any:
+    def create(env_context: Mapping[str, Any]) -> object:
         return make_text_env(name, env_context.get("task"), env_context.get("limits"))
 
     return create
 
 
 def _game_creator(name: str) -> Any:
-    def create(env_context: Mapping[str, Any]) -> Any:
+    def create(env_context: Mapping[str, Any]) -> object:
         return make_text_game(name, env_context.get("task"), env_context.get("limits"))
 
     return create

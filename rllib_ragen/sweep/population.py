@@ -75,7 +75,7 @@ class MemberNotes(Callback):
     def __init__(self, spec: SweepSpec) -> None:
         self._spec = spec
 
-    def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+    def on_trial_complete(self, iteration: int, trials: object, trial: Any, **info: object) -> None:
         """Records that a member is done."""
         self._tell(trial, str(trial.last_result.get("stopped", "")), "")
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +25,8 @@ class Recipe:
     env: str
     count: int
     lesson: Lesson = field(default_factory=Lesson)
-    task: tuple[tuple[str, Any], ...] = ()
-    limits: tuple[tuple[str, Any], ...] = ()
+    task: tuple[tuple[str, object], ...] = ()
+    limits: tuple[tuple[str, object], ...] = ()
     number: int = 0
     """Number of the recipe among those of a model; each has its own instances."""
 

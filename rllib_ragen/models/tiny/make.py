@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -53,7 +52,7 @@ _WORDS_NUMBER = 100
 """Number of the first recipe of Bandit's and Countdown's model: chosen freely, above those of the embedded model."""
 
 
-Settings = tuple[tuple[str, Any], ...]
+Settings = tuple[tuple[str, object], ...]
 
 
 def phases(scale: float) -> tuple[Phase, Phase]:

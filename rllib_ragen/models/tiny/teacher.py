@@ -8,17 +8,18 @@ later turns and places where a mistake has led, and gets no habit of making it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from ragen_envs.bandit.arm_names import PAIRS
 from ragen_envs.bandit.env import BanditEnv
 from ragen_envs.countdown.env import CountdownEnv
+from ragen_envs.frozen_lake.env import FrozenLakeTask
 from ragen_envs.reply import format_reply
 from ragen_envs.sokoban.env import SokobanEnv
 from ragen_envs.sokoban.room import MOVES as SOKOBAN_MOVES
 from ragen_envs.sokoban.room import shift
+from ragen_envs.task import AnyTask
 from ragen_envs.text import TextEnv
 
 _MAX_WANDERED_ACTIONS = 4
@@ -113,15 +114,14 @@ def _random_plan(env: TextEnv, rng: np.random.Generator) -> list[str]:
     return [env.task.random_action(rng) for _ in range(count)]
 
 
-def _thought(task: Any, plan: list[str]) -> str:
+def _thought(task: AnyTask, plan: list[str]) -> str:
     """Returns the plan in words, with the coordinates of the observation."""
     if isinstance(task, SokobanEnv):
         return _sokoban_thought(task, plan)
     if isinstance(task, BanditEnv | CountdownEnv):
         return f"{task.describe()} : {plan[0]}".replace("\n", " ")
-    cells = getattr(task, "path_cells", None)
-    if cells is not None:
-        path = " ".join(f"go {r} {c}" for r, c in cells(plan))
+    if isinstance(task, FrozenLakeTask):
+        path = " ".join(f"go {r} {c}" for r, c in task.path_cells(plan))
         return f"{task.describe_positions()} : {path}"
     raise NotImplementedError(f"{task.title} has no plans in words")
 

@@ -46,8 +46,8 @@ _WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".index.json
 def save_checkpoint(
     folder: Path,
     learner_state: Mapping[str, Any],
-    progress: Mapping[str, Any],
-    config: Mapping[str, Any],
+    progress: Mapping[str, object],
+    config: Mapping[str, object],
     source: Path,
     *,
     ahead: Sequence[Trajectory] = (),
