@@ -25,7 +25,7 @@ NOT_FINITE = "the engine gave non-finite log-probs"
 
 @dataclass(eq=False)
 class _Episode(Generic[EnvT]):
-    """An episode begun and not done; it waits for its environment or for replies, never for both."""
+    """An unfinished episode, which waits for its environment or for replies, never for both."""
 
     number: int
     session: Session[EnvT]
@@ -55,11 +55,11 @@ class EpisodeLoop(Generic[EnvT]):
     ) -> None:
         """
         Args:
-            engines: by policy id; no request in flight, before and after.
-            pool: of the environments; stays its owner's, who must have made it `threaded` if there is a limit.
-            max_episodes: in flight at once.
+            engines: engines by policy id, with no request in flight, before and after.
+            pool: the environments; its owner closes it, and made it `threaded` if there is a limit.
+            max_episodes: most episodes in flight.
             env_timeout_s: longest call of an environment; None: no limit.
-            progress: is told how many episodes are over, after each.
+            progress: called with the number of finished episodes, after each.
         """
         self._engines, self._pool = engines, pool
         self._max_episodes, self._progress = max_episodes, progress
@@ -71,11 +71,11 @@ class EpisodeLoop(Generic[EnvT]):
         self._next_key = self._done = self._total = 0
 
     def run(self, sessions: Sequence[Session[EnvT]]) -> None:
-        """Plays all of them to their ends. To be called once.
+        """Plays all sessions to their ends. Call it once.
 
         Raises:
             EngineDead: an engine is gone; nothing of the batch counts.
-            WholeBatchError: a mistake that concerns all.
+            WholeBatchError: an error that concerns all.
         """
         queue, self._total = deque(enumerate(sessions)), len(sessions)
         beat(0, self._total)
