@@ -54,7 +54,7 @@ def collect_games(
         For each spec the trajectories of its agents, in order of their first occurrence.
 
     Raises:
-        LineUpError: an agent is mapped to a policy that does not exist.
+        PolicyMappingError: an agent is mapped to a policy that does not exist.
         EngineDead: an engine is gone; nothing of the batch is returned.
     """
     samplers = {name: Sampler(engine, chat, sampling, max_context_tokens) for name, engine in engines.items()}

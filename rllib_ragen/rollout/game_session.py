@@ -18,7 +18,7 @@ _MAX_IDLE = 1_000
 """Most steps in a row in which an environment prompts no agent: chosen freely, to end endless games."""
 
 
-class LineUpError(WholeBatchError):
+class PolicyMappingError(WholeBatchError):
     """Agents and policies do not fit together: an error of the config, not of one game."""
 
 
@@ -114,16 +114,18 @@ class GameSession:
             raise BadAnswer(f"unknown agent {name!r}; the environment's possible_agents: {', '.join(self._known)}")
 
     def _policy_of(self, name: str) -> str:
-        """Raises LineUpError if the agent's policy does not exist."""
+        """Raises PolicyMappingError if the agent's policy does not exist."""
         given = dict(self.spec.seats).get(name)
         try:
             module_id = given or self._map_agent(name, self.spec)
             known = module_id in self._samplers or script_of(module_id) is not None
         except Exception as error:
-            raise LineUpError(f"multi_agent: agent {name!r} cannot be mapped: {error}") from error
+            raise PolicyMappingError(f"multi_agent: agent {name!r} cannot be mapped: {error}") from error
         if not known:
             allowed = ", ".join(sorted(self._samplers))
-            raise LineUpError(f"multi_agent: agent {name!r} is mapped to policy {module_id!r}; allowed: {allowed}")
+            raise PolicyMappingError(
+                f"multi_agent: agent {name!r} is mapped to policy {module_id!r}; allowed: {allowed}"
+            )
         return module_id
 
     def _tell(
