@@ -30,12 +30,14 @@ from benchmarks.side_by_side import Timed, interleaved, summary, timed, worker
 from benchmarks.sokoban_episodes import MAX_CONTEXT, MAX_REPLY, TINY
 
 GROUPS, GROUP_SIZE = 32, 4
+"""Rooms per iteration and trajectories per room: this package's defaults."""
 LR = 1e-9
+"""Learning rate: so small that both keep sampling the same policy."""
 _state: dict[str, Any] = {}
 
 
 def start_ours() -> None:
-    """Our algorithm, with sampler and learner in this process."""
+    """Builds our algorithm, with sampler and learner in this process."""
     from rllib_ragen.config.schema import RunConfig
     from rllib_ragen.run.start_ray import start_ray
     from rllib_ragen.starpo.config import StarPOConfig
@@ -53,14 +55,14 @@ def start_ours() -> None:
 
 
 def train_ours() -> tuple[Timed, float]:
-    """One iteration; (time per trajectories, sampled tokens)."""
+    """Runs one iteration → (time of its trajectories, sampled tokens)."""
     algo = _state["algo"]
     result = timed(lambda: (algo.train(), float(GROUPS * GROUP_SIZE))[1])
     return result, float(sum(trajectory.num_reply_tokens for trajectory in algo.last_trajectories()))
 
 
 def train_trl() -> tuple[Timed, float]:
-    """Two steps of a new GRPOTrainer, of which the second counts."""
+    """Runs two steps of a new GRPOTrainer, of which the second counts."""
     from datasets import Dataset
     from transformers import TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
@@ -98,7 +100,7 @@ def train_trl() -> tuple[Timed, float]:
 
 
 def play(prompts: list[str], trainer: Any, sampled: list[int]) -> dict[str, Any]:
-    """TRL's `rollout_func`: one Sokoban episode per prompt, `room N` naming the room."""
+    """Plays one Sokoban episode per prompt, `room N` naming the room: TRL's `rollout_func`."""
     from ragen_envs.registry import make_text_env
     from rllib_ragen.models.chat_format import ChatFormat
     from rllib_ragen.rollout.collect import collect

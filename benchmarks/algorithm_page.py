@@ -19,21 +19,21 @@ Record = dict[str, Any]
 
 
 def write_page(page: Path, records: Sequence[Record]) -> None:
-    """Replaces what stands between the page's two marks."""
+    """Replaces the text between the page's two marks."""
     before, _, rest = page.read_text().partition(BEGIN)
     after = rest.partition(END)[2]
     page.write_text(f"{before}{BEGIN}\n\n{tables(records)}\n{END}{after}")
 
 
 def tables(records: Sequence[Record]) -> str:
-    """A heading and a table for each environment."""
+    """Returns a heading and a table for each environment."""
     return "\n".join(
         table(env, [r for r in records if r["env"] == env]) for env in dict.fromkeys(r["env"] for r in records)
     )
 
 
 def table(env: str, records: Sequence[Record]) -> str:
-    """One row per algorithm: mean ± std over seeds of test success in percent, sampled and greedy, by filter."""
+    """Returns a row per algorithm: mean ± std over seeds of test success in percent, sampled and greedy, by filter."""
     config: RunConfig = build_config(preset(env))
     start = " / ".join(f"{100 * statistics.mean(r[way][0] for r in records):.1f} %" for way in WAYS)
     # The scale when the runs were played: the instances may have changed since.
@@ -50,15 +50,15 @@ def table(env: str, records: Sequence[Record]) -> str:
     ]
     for algorithm in sorted({r["algorithm"] for r in records}):
         mine = [r for r in records if r["algorithm"] == algorithm]
-        cells = [spread([r[way][1] for r in mine if r["filter"] == f]) for f in FILTERS for way in WAYS]
+        cells = [mean_and_std([r[way][1] for r in mine if r["filter"] == f]) for f in FILTERS for way in WAYS]
         updates = sorted(r["iterations"] for r in mine)
         seeds = sorted({len([r for r in mine if r["filter"] == f]) for f in FILTERS})
         lines.append(f"| `{algorithm}` | {' | '.join(cells)} | {span(updates)} | {span(seeds)} |")
     return "\n".join(lines) + "\n"
 
 
-def spread(successes: Sequence[float]) -> str:
-    """`62.8 ± 2.8`, in percent, std with ddof = 1; – without runs."""
+def mean_and_std(successes: Sequence[float]) -> str:
+    """Formats mean and std in percent, with ddof = 1: `62.8 ± 2.8`; – without runs."""
     if not successes:
         return "–"
     mean = f"{100 * statistics.mean(successes):.1f}"
@@ -66,6 +66,6 @@ def spread(successes: Sequence[float]) -> str:
 
 
 def span(sorted_numbers: Sequence[int]) -> str:
-    """`24`, or `24–27`."""
+    """Formats a range: `24`, or `24–27`."""
     first, last = sorted_numbers[0], sorted_numbers[-1]
     return str(first) if first == last else f"{first}–{last}"

@@ -35,22 +35,22 @@ FILTERS = ("none", "top_p")
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of the table."""
+    """A run of the table."""
 
     env: str
     algorithm: str
     filter: str
     seed: int
     tokens: int
-    """Reply tokens sampled for training after which the run ends."""
+    """Number of reply tokens sampled for training after which the run ends."""
 
     @property
     def name(self) -> str:
-        """The run folder's name."""
+        """Name of the run folder."""
         return "-".join(map(str, asdict(self).values())).replace("+", "p")
 
     def settings(self) -> list[str]:
-        """What differs from the environment's own settings."""
+        """Returns the settings that differ from the environment's own."""
         return [
             *("--env", self.env, "--algorithm", self.algorithm, "--seed", str(self.seed), "--name", self.name),
             *("--iterations", "1000000", "--set", f"token_limit={self.tokens}", f"credit.filter={self.filter}"),
@@ -60,13 +60,13 @@ class Cell:
 
 
 def recorded() -> dict[Cell, dict[str, Any]]:
-    """The finished runs."""
+    """Reads the finished runs."""
     rows = [json.loads(line) for line in RECORDS.read_text().splitlines()] if RECORDS.exists() else []
     return {Cell(**{key: row[key] for key in Cell.__dataclass_fields__}): row for row in rows}
 
 
 def play(cell: Cell, results: Path) -> str:
-    """Runs a cell, or what is left of it, and records it; what went wrong, or ''."""
+    """Runs a cell, or the rest of it, and records it → the error, or ''."""
     folder = results / cell.name
     if folder.exists() and RunFolder.open(folder).checkpoints():
         arguments = ["--resume", str(folder)]
@@ -84,7 +84,7 @@ def play(cell: Cell, results: Path) -> str:
 
 
 def reached(folder: Path) -> dict[str, Any]:
-    """Iterations, tokens, seconds of training, and success on test instances before and after."""
+    """Returns iterations, tokens, seconds of training, and success on test instances before and after."""
     rows = [json.loads(line) for line in (folder / "progress.jsonl").read_text().splitlines()]
     last = [row for row in rows if "split" not in row][-1]
     tests = [row for row in rows if row.get("split") == "test"]
@@ -104,7 +104,7 @@ def reached(folder: Path) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Plays what is missing; 1 if a run failed."""
+    """Plays the missing cells → 1 if a run failed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--envs", nargs="+", default=list(ENVS), choices=ENVS)
     parser.add_argument("--algorithms", nargs="+", default=list(ALGORITHMS), choices=ALGORITHMS)

@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def measure(algo: StarPO, rounds: int) -> dict[str, list[float]]:
-    """CPU seconds of iterations that measure nothing, information, or gradients."""
+    """Measures CPU seconds of iterations that measure nothing, information, or gradients."""
     seconds: dict[str, list[float]] = {"plain": [], "information": [], "gradients": []}
     section = algo._diagnostics
     every = {"plain": (0, 0), "information": (1, 0), "gradients": (0, 1)}

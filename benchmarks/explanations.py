@@ -36,16 +36,17 @@ from rllib_ragen.starpo.checks.build_config import build_config
 from rllib_ragen.types import Sampling
 
 FORMS = {"free": "", "format forced": "<think>", "plan forced": "<think>Player"}
-"""What replies are made to begin with."""
+"""Prefixes of replies, by name."""
 _RECIPE_NUMBER = 1_000
-"""Of the further demonstrations: far from those that the embedded model was made of."""
+"""Number of the recipe of the further demonstrations: chosen freely, above those of the embedded model."""
 _CHUNK = 1_000
+"""Demonstrations of the probe that measures the cost of one: chosen freely."""
 
 Rates = dict[str, float]
 
 
 def evaluate(model: LlamaForCausalLM, folder: Path, config: RunConfig, prefix: str, split: str, count: int) -> Rates:
-    """Success at T = 1 and greedy, share of valid replies, and how many different instances there were."""
+    """Evaluates → success at T = 1 and greedy, share of valid replies, and number of different instances."""
     chat = ChatFormat.from_folder(folder, reply_prefix=prefix)
     numbers = evaluated_numbers(config.env.name, config.env.task, split, count)
     found: Rates = {"instances": len(numbers)}
@@ -65,7 +66,7 @@ def evaluate(model: LlamaForCausalLM, folder: Path, config: RunConfig, prefix: s
 
 
 def load(folder: Path) -> LlamaForCausalLM:
-    """The model of a folder, in float32."""
+    """Loads the model of a folder, in float32."""
     model: LlamaForCausalLM = LlamaForCausalLM.from_pretrained(
         folder, dtype=torch.float32, use_safetensors=True, local_files_only=True, trust_remote_code=False
     )
@@ -74,9 +75,9 @@ def load(folder: Path) -> LlamaForCausalLM:
 
 
 def supervised(folder: Path, config: RunConfig, seconds: float, out: Path) -> dict[str, float]:
-    """Trains on for `seconds` of CPU on the solver's demonstrations of the task itself → what it took.
+    """Continues training for `seconds` of CPU on the solver's demonstrations of the task itself → its costs.
 
-    The demonstrations are new ones all the time: a tenth of the time makes them, as long as there is time for more.
+    The demonstrations are always new; making them takes a tenth of the time.
     """
     model = load(folder)
     tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -107,7 +108,7 @@ def supervised(folder: Path, config: RunConfig, seconds: float, out: Path) -> di
 
 
 def main() -> None:
-    """Command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--env", default="sokoban", help="the task, with the settings of tune_configs/")
     parser.add_argument("--model", default="tiny", help="`tiny` or a model folder")

@@ -30,7 +30,7 @@ _BEGIN, _END = "<!-- drawing: python -m benchmarks.floor_plan -->", "<!-- end of
 
 
 def modules() -> dict[str, Path]:
-    """Every module of the package → its file."""
+    """Returns the file of every module of the package."""
     return {
         ".".join(path.relative_to(TOP).with_suffix("").parts).removesuffix(".__init__"): path
         for path in sorted((TOP / PACKAGE).rglob("*.py"))
@@ -38,7 +38,7 @@ def modules() -> dict[str, Path]:
 
 
 def imports() -> dict[str, set[str]]:
-    """Module → the modules of the package that it imports, inside functions and for type checkers too.
+    """Returns the modules of the package that each module imports, also inside functions and for type checkers.
 
     The package's own `__init__` is left out: it names what is exported, from all floors.
     """
@@ -51,12 +51,12 @@ def imports() -> dict[str, set[str]]:
 
 
 def room_of(module: str) -> str:
-    """`rllib_ragen.run.loop` → `run`."""
+    """Returns the room of a module: `rllib_ragen.run.loop` → `run`."""
     return module.split(".")[1]
 
 
 def room_imports() -> dict[str, set[str]]:
-    """Room → the rooms that it imports; `ragen_envs` among them, which is a package of its own below all."""
+    """Returns the rooms that each room imports, with `ragen_envs`, a package of its own below all."""
     known = modules()
     found: dict[str, set[str]] = {room: set() for room in FLOOR_OF}
     for module, uses in imports().items():
@@ -67,7 +67,7 @@ def room_imports() -> dict[str, set[str]]:
 
 
 def shortest(graph: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """The graph without the arrows that follow from others."""
+    """Returns the transitive reduction of the graph."""
 
     def reached(room: str) -> set[str]:
         below = graph.get(room, set())
@@ -80,7 +80,7 @@ def shortest(graph: Mapping[str, set[str]]) -> dict[str, set[str]]:
 
 
 def drawing() -> str:
-    """The rooms by floor as a Mermaid flow chart, top floor first."""
+    """Draws the rooms by floor as a Mermaid flow chart, top floor first."""
     lines = ["```mermaid", "flowchart TD"]
     for number, rooms in reversed(list(enumerate(FLOORS))):
         lines.append(f'    subgraph floor{number} ["floor {number}"]')
@@ -93,7 +93,7 @@ def drawing() -> str:
 
 
 def with_drawing(page: str) -> str:
-    """The page's text with the drawing of what is imported now."""
+    """Returns the page's text with the current drawing."""
     before, rest = page.split(_BEGIN)
     return f"{before}{_BEGIN}\n{drawing()}\n{_END}{rest.split(_END)[1]}"
 

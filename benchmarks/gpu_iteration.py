@@ -25,7 +25,7 @@ SHOWN = ("reply_tokens_per_s", "time_rollout_s", "time_update_s", "time_sync_s",
 
 
 def save_model(folder: Path, toy: bool) -> int:
-    """A random Qwen2 with the embedded model's tokenizer; its number of parameters."""
+    """Saves a random Qwen2 with the embedded model's tokenizer → its number of parameters."""
     shape: dict[str, Any] = (
         {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "vocab_size": 1024}
         if toy
@@ -40,7 +40,7 @@ def save_model(folder: Path, toy: bool) -> int:
 
 
 def run_config(folder: Path, cpu: bool) -> Any:
-    """One runner with vLLM beside a learner in the driver; on a GPU they share it."""
+    """Returns the config of one runner with vLLM beside a learner in the driver, which share a GPU if there is one."""
     from rllib_ragen.config.schema import RunConfig
 
     share = 0.0 if cpu else 0.5
@@ -60,7 +60,7 @@ def run_config(folder: Path, cpu: bool) -> Any:
 
 
 def measure(folder: Path, cpu: bool, iterations: int) -> dict[str, Any]:
-    """Medians over the iterations after the first."""
+    """Measures the medians over the iterations after the first."""
     from rllib_ragen.run.start_ray import start_ray
     from rllib_ragen.starpo.config import StarPOConfig
 

@@ -44,7 +44,7 @@ _NO_MATTER = (
     "alarms",
     "diagnostics",
 )
-"""Keys of a run that its figures do not depend on (the seed stands with each run)."""
+"""Config keys on which a run's figures do not depend (the seed is recorded with each run)."""
 _EXPLAINED = {
     "free": "untrained",
     "format forced": "untrained, replies made to begin with `<think>`",
@@ -55,7 +55,7 @@ Record = dict[str, Any]
 
 
 def record(folders: Sequence[Path], explanations: Mapping[str, Any], commit: str) -> Record:
-    """What is published of runs that differ in their seed only.
+    """Makes the record of runs that differ only in their seed.
 
     Raises:
         ValueError: they differ in something else, or one was not tested before and after.
@@ -76,7 +76,7 @@ def record(folders: Sequence[Path], explanations: Mapping[str, Any], commit: str
 
 
 def inputs(config: RunConfig) -> Record:
-    """What decides the figures of a task: the model's weights, the settings, and the test instances."""
+    """Returns the inputs of a task's figures: the model's weights, the settings, and the test instances."""
     weights = (model_folder(config.model.path) / "model.safetensors").read_bytes()
     count = config.eval.num_test_instances
     task = make_task(config.env.name, **config.env.task)
@@ -94,14 +94,14 @@ def inputs(config: RunConfig) -> Record:
 
 
 def settings_of(config: RunConfig) -> Record:
-    """The keys that figures depend on."""
+    """Returns the settings that figures depend on."""
     tree: Record = json.loads(config.model_dump_json(exclude=set(_NO_MATTER)))
     tree["learner"].pop("torch_threads")
     return tree
 
 
 def differences(recorded: Record) -> list[str]:
-    """What the figures depend on and has changed since they were recorded; empty while they hold."""
+    """Returns the inputs that have changed since the figures were recorded; empty while they hold."""
     now = inputs(build_config(preset(recorded["env"])))
     changed = [
         name for name in ("model_sha256", "test_instances", "test_instances_sha256") if recorded[name] != now[name]
@@ -112,16 +112,16 @@ def differences(recorded: Record) -> list[str]:
     return changed
 
 
-def spread(recorded: Record, greedy: bool, when: int) -> list[float]:
-    """Test success in percent, by seed: `when` 0 before training, -1 after."""
+def success_rates(recorded: Record, greedy: bool, when: int) -> list[float]:
+    """Returns test success in percent, by seed: `when` 0 before training, -1 after."""
     return [100 * run["test"]["greedy" if greedy else "T = 1"][when] for run in recorded["runs"]]
 
 
 def sentence(recorded: Record) -> str:
-    """`T = 1: 12.5 → 34.0 % (33.2, 34.4, 34.4); greedy: …`."""
+    """Formats the result: `T = 1: 12.5 → 34.0 % (33.2, 34.4, 34.4); greedy: …`."""
     parts = []
     for greedy in (False, True):
-        before, after = spread(recorded, greedy, 0), spread(recorded, greedy, -1)
+        before, after = success_rates(recorded, greedy, 0), success_rates(recorded, greedy, -1)
         each = ", ".join(f"{value:.1f}" for value in after)
         name = "greedy" if greedy else "T = 1"
         parts.append(f"{name} {before[0]:.1f} → {statistics.mean(after):.1f} % ({each})")
@@ -129,7 +129,7 @@ def sentence(recorded: Record) -> str:
 
 
 def table(recorded: Record) -> str:
-    """Everything that success is read against, as Markdown."""
+    """Returns success beside floor, ceiling and explanations, as a Markdown table."""
     scale = marks(find_baselines(build_config(preset(recorded["env"]))))
     count = recorded["test_instances"]
     lines = [f"| {count} different test instances | T = 1 | greedy |", "|---|---|---|"]
@@ -150,7 +150,7 @@ def table(recorded: Record) -> str:
 
 
 def write(page: Path, recorded: Record) -> None:
-    """Replaces what stands between the page's marks of the environment."""
+    """Replaces the text between the page's marks of the environment."""
     begin, end = f"<!-- figures of {recorded['env']} -->", "<!-- end -->"
     before, found, rest = page.read_text(encoding="utf-8").partition(begin)
     if not found:
@@ -163,7 +163,7 @@ def _percent(rate: float, count: int) -> str:
 
 
 def _trained(recorded: Record, greedy: bool) -> str:
-    after = spread(recorded, greedy, -1)
+    after = success_rates(recorded, greedy, -1)
     return f"**{statistics.mean(after):.1f} %** ({', '.join(f'{value:.1f}' for value in after)})"
 
 
@@ -206,7 +206,7 @@ def _processor() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; 1 if figures no longer hold, 2 on bad input."""
+    """Runs the command → 1 if figures no longer hold, 2 on bad input."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
     recording = commands.add_parser("record", help="from run folders that differ in their seed")

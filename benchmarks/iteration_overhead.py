@@ -37,16 +37,17 @@ from rllib_ragen.starpo.algorithm import StarPO
 from rllib_ragen.starpo.config import StarPOConfig
 
 WARM_UP = 2
+"""First iterations, which are left out: chosen freely."""
 
 
 class Clock:
-    """CPU seconds spent in some functions, by name."""
+    """A counter of the CPU seconds spent in some functions, by name."""
 
     def __init__(self) -> None:
         self.spent: dict[str, float] = {}
 
     def watch(self, owner: Any, method: str, name: str) -> None:
-        """Counts the calls of `owner.method` under `name`."""
+        """Counts the CPU time of calls of `owner.method` under `name`."""
         function: Callable[..., Any] = getattr(owner, method)
         self.spent[name] = 0.0
 
@@ -60,14 +61,14 @@ class Clock:
         setattr(owner, method, call)
 
     def take(self) -> dict[str, float]:
-        """What was spent since the last time."""
+        """Returns the CPU seconds since the last call."""
         spent = dict(self.spent)
         self.spent.update(dict.fromkeys(spent, 0.0))
         return spent
 
 
 def build(groups: int, group_size: int, turns: int) -> StarPO:
-    """An algorithm with little to do."""
+    """Builds an algorithm with little work."""
     config = StarPOConfig().environment("sokoban", env_config={"limits": {"max_turns": turns}})
     config.training(torch_threads=1, num_groups=groups, group_size=group_size).rollout(engine="hf")
     algo: StarPO = config.diagnostics(diagnostics_interval=0).build_algo()
@@ -75,7 +76,7 @@ def build(groups: int, group_size: int, turns: int) -> StarPO:
 
 
 def measure(algo: StarPO, iterations: int, folder: Path, profile: cProfile.Profile | None) -> list[dict[str, float]]:
-    """CPU seconds of each iteration's parts."""
+    """Measures the CPU seconds of each iteration's parts."""
     clock, log, found = Clock(), RunLog(folder), []
     clock.watch(HFEngine, "poll", "generation")
     clock.watch(TextEnv, "reset", "environments")

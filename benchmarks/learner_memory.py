@@ -27,16 +27,17 @@ from rllib_ragen.models.logit_head import LogitHead
 from rllib_ragen.models.token_scores import token_scores
 
 MEGABYTE = 1 << 20
+"""Bytes of the unit of the results."""
 
 
 def plain_scores(hidden: Tensor, weight: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """As one writes it down: logits of all tokens, and their softmax."""
+    """Computes the scores in the plain way: logits of all tokens, and their softmax."""
     logp = (hidden @ weight.T).log_softmax(-1)
     return logp.gather(-1, tokens[:, None])[:, 0], -(logp.exp() * logp).sum(-1)
 
 
 def measure(way: str, tokens: int, vocabulary: int, width: int, counted: bool) -> dict[str, Any]:
-    """One forward and backward pass; `counted`: by operation, else by the system."""
+    """Measures one forward and backward pass; `counted`: by operation, else by the system."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     weight = torch.randn(vocabulary, width, requires_grad=True)

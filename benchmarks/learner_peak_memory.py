@@ -13,9 +13,9 @@ from rllib_ragen.faults.private_names.of_torch import storage_key
 
 
 class PeakMemory(TorchDispatchMode):
-    """Within it: bytes of all tensor storages that were made and are still alive; their peak, and the largest one.
+    """A context that counts the bytes of living tensor storages made in it: their peak, and the largest one.
 
-    What an operation needs only inside itself is not seen.
+    Memory that an operation uses only internally is not seen.
     """
 
     def __init__(self) -> None:

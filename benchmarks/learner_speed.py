@@ -39,7 +39,7 @@ TINY = model_folder("tiny")
 
 
 def make_rows(count: int, low: int, high: int, vocabulary: int) -> list[TokenRow]:
-    """Trajectories of `low` to `high` tokens in turns of 60 tokens, of which the last 30 were sampled."""
+    """Makes rows of `low` to `high` tokens in turns of 60 tokens, of which the last 30 were sampled."""
     rng = np.random.default_rng(0)
     rows = []
     for _ in range(count):
@@ -54,7 +54,7 @@ def make_rows(count: int, low: int, high: int, vocabulary: int) -> list[TokenRow
 
 
 def write_smol(folder: Path) -> Path:
-    """A random Llama of 135M parameters, of SmolLM2's shape; the tokenizer is the embedded model's."""
+    """Writes a random Llama of 135M parameters, of SmolLM2's shape, with the embedded model's tokenizer."""
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9,
@@ -66,7 +66,7 @@ def write_smol(folder: Path) -> Path:
 
 
 def torch_pass(model: PreTrainedModel, batches: Sequence[MicroBatch], *, lean: bool) -> None:
-    """Forward and backward over all micro-batches."""
+    """Runs forward and backward over all micro-batches."""
     model.zero_grad(set_to_none=True)
     for batch in batches:
         states, targets = batch.trained[:, 1:], batch.input_ids[:, 1:][batch.trained[:, 1:]]
@@ -79,7 +79,7 @@ def torch_pass(model: PreTrainedModel, batches: Sequence[MicroBatch], *, lean: b
 
 
 def by_turns(passes: dict[str, Callable[[], object]], repeats: int) -> dict[str, dict[str, list[float]]]:
-    """{way: {"wall": seconds, "cpu": seconds}} of `repeats` rounds after one for warming up."""
+    """Measures {way: {"wall": seconds, "cpu": seconds}} of `repeats` rounds after one for warming up."""
     seconds: dict[str, dict[str, list[float]]] = {name: {"wall": [], "cpu": []} for name in passes}
     for turn in range(repeats + 1):
         for name, work in passes.items():

@@ -31,7 +31,7 @@ from rllib_ragen.types import TokenRow
 
 
 def make(folder: Path, rank: int | None, microbatch_tokens: int) -> StarPOLearner:
-    """A learner that trains adapters of that rank; None: all weights."""
+    """Makes a learner that trains adapters of that rank; None: all weights."""
     config = StarPOConfig().environment("sokoban").llm(model=str(folder)).training(lora_rank=rank)
     config.training(microbatch_tokens=microbatch_tokens, torch_threads=1, normalize="none").validate()
     learner: StarPOLearner = config.build_learner()
@@ -39,7 +39,7 @@ def make(folder: Path, rank: int | None, microbatch_tokens: int) -> StarPOLearne
 
 
 def bytes_saved(learner: StarPOLearner, source: Path) -> int:
-    """Size of a checkpoint's safetensors files."""
+    """Returns the size of a checkpoint's safetensors files in bytes."""
     lora = lora_settings(learner.config.learner_section())
     with tempfile.TemporaryDirectory() as folder:
         state = learner.get_state(not_components="metrics_logger")
@@ -50,7 +50,7 @@ def bytes_saved(learner: StarPOLearner, source: Path) -> int:
 def compare(
     label: str, folder: Path, rows: list[TokenRow], ranks: list[int], repeats: int, budget: int
 ) -> dict[str, Any]:
-    """All weights against adapters on one model."""
+    """Compares all weights with adapters on one model."""
     learners = {"all" if rank is None else f"rank {rank}": make(folder, rank, budget) for rank in [None, *ranks]}
     plan = TokenTrainingData.plan(rows, num_minibatches=1, num_epochs=1, rng=np.random.default_rng(0))
 

@@ -1,4 +1,4 @@
-"""Draws held-out success of several runs (seeds) as one PNG: mean, spread and each seed, with floor and ceiling.
+"""Draws held-out success of several runs (seeds) as one PNG: mean, std and each seed, with floor and ceiling.
 
     python benchmarks/plot_runs.py results/sokoban-0 results/sokoban-1 results/sokoban-2 \\
         --out docs/sokoban.png --floor 6.6 --blind 9.4 --ceiling 97.3
@@ -39,20 +39,20 @@ INK, GREY = "#222222", "#7a7a7a"
 
 @dataclass(frozen=True)
 class Curve:
-    """Held-out success of one run under one way of decoding; arrays are [number of validations]."""
+    """Held-out success of one run with one decoding; arrays are [number of validations]."""
 
     iterations: Series
     minutes: Series
     success: Series
-    """In percent."""
+    """Success in percent."""
 
     def x(self, axis: XAxis) -> Series:
-        """The axis asked for."""
+        """Returns the values of the given axis."""
         return self.minutes if axis == "minutes" else self.iterations
 
 
 def read_curves(folder: Path, split: str, time_key: str) -> dict[bool, Curve]:
-    """The run's curves by `greedy`; after a resume the newest row of an iteration counts.
+    """Reads the run's curves by `greedy`; after a resume the newest row of an iteration counts.
 
     Raises ValueError if the folder has no progress.jsonl or no validation rows.
     """
@@ -77,17 +77,17 @@ def _curve(points: dict[int, float], seconds: dict[int, float]) -> Curve:
 
 
 def mean_curve(curves: Sequence[Curve], axis: XAxis) -> tuple[Series, Series, Series]:
-    """(x, mean, std) over the iterations at which every run was validated; std is over runs, ddof = 1, 0 for one."""
+    """Returns (x, mean, std) at the iterations that every run validated; std over runs with ddof = 1, 0 for one run."""
     common = sorted(set.intersection(*[set(curve.iterations.tolist()) for curve in curves]))
     at = [np.isin(curve.iterations, common) for curve in curves]
     xs = np.stack([curve.x(axis)[chosen] for curve, chosen in zip(curves, at, strict=True)])
     success = np.stack([curve.success[chosen] for curve, chosen in zip(curves, at, strict=True)])
-    spread = success.std(0, ddof=1) if len(curves) > 1 else np.zeros(len(common))
-    return xs.mean(0), success.mean(0), spread
+    std = success.std(0, ddof=1) if len(curves) > 1 else np.zeros(len(common))
+    return xs.mean(0), success.mean(0), std
 
 
 def names_of(folders: Sequence[Path]) -> dict[bool, str]:
-    """How replies were chosen, by `greedy`: at the temperature that the runs' config.yaml tell."""
+    """Returns the names of the decodings, by `greedy`, with the temperature in the runs' config.yaml."""
     configs = [folder / "config.yaml" for folder in folders]
     if not all(path.is_file() for path in configs):
         return {False: "sampled", True: way(True)}
@@ -98,7 +98,7 @@ def names_of(folders: Sequence[Path]) -> dict[bool, str]:
 def draw(
     axes: Axes, runs: Sequence[dict[bool, Curve]], axis: XAxis, lines: dict[str, float], names: dict[bool, str]
 ) -> None:
-    """Curves and reference lines, each named at its right end."""
+    """Draws curves and reference lines, each named at its right end."""
     labels: list[tuple[float, str, str]] = [(y, f"{name} {y:.0f} %", GREY) for name, y in lines.items()]
     for y in lines.values():
         axes.axhline(y, color=GREY, linewidth=1.2, linestyle=(0, (4, 3)), zorder=1)
@@ -109,8 +109,8 @@ def draw(
         colour = COLOURS[greedy]
         for curve in curves:
             axes.plot(curve.x(axis), curve.success, color=colour, linewidth=0.9, alpha=0.4, zorder=2)
-        x, mean, spread = mean_curve(curves, axis)
-        axes.fill_between(x, mean - spread, mean + spread, color=colour, alpha=0.13, linewidth=0, zorder=2)
+        x, mean, std = mean_curve(curves, axis)
+        axes.fill_between(x, mean - std, mean + std, color=colour, alpha=0.13, linewidth=0, zorder=2)
         axes.plot(x, mean, color=colour, linewidth=2.6, marker="o", markersize=4.5, zorder=3, clip_on=False)
         labels.append((float(mean[-1]), f"{names[greedy]}: {mean[0]:.0f} → {mean[-1]:.0f} %", colour))
     for (_, text, colour), y in zip(labels, spaced([label[0] for label in labels], gap=5.5), strict=True):
@@ -121,7 +121,7 @@ def draw(
 
 
 def spaced(heights: Sequence[float], gap: float) -> list[float]:
-    """The heights, moved apart as little as a sweep from below needs, so that labels do not overlap."""
+    """Moves heights apart in a sweep from below, so that labels do not overlap."""
     placed = list(heights)
     order = sorted(range(len(heights)), key=lambda i: heights[i])
     for lower, upper in pairwise(order):
@@ -137,7 +137,7 @@ def figure(
     out: Path,
     names: dict[bool, str],
 ) -> None:
-    """Write the PNG, 1600 pixels wide: sharp when a page shows it at 800."""
+    """Writes the PNG, 1600 pixels wide: sharp when a page shows it at 800."""
     plt.rcParams.update({"font.family": "DejaVu Sans", "font.size": 11, "text.color": INK, "axes.labelcolor": INK})
     picture, axes = plt.subplots(figsize=(8, 4.3), dpi=200, facecolor="white")
     draw(axes, runs, axis, lines, names)
@@ -158,7 +158,7 @@ def figure(
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Parses the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("runs", nargs="+", type=Path, help="run folders, one per seed")
     parser.add_argument("--out", type=Path, required=True, help="PNG to write")
@@ -175,7 +175,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Draw; 2 and one sentence on bad input."""
+    """Draws the plot → 2 and one sentence on bad input."""
     options = parse(arguments)
     marks = {"random floor": options.floor, "best blind policy": options.blind, "best possible": options.ceiling}
     marks |= {"plan forced, T = 1": options.forced, "plan forced, greedy": options.forced_greedy}

@@ -31,7 +31,7 @@ _state: dict[str, Any] = {}
 
 
 class GenerateEngine(Engine):
-    """transformers.generate behind the Engine interface: waits for all requests, then pads and generates them."""
+    """An engine of transformers.generate, which waits for all requests, then pads and generates them."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         self.model = model
@@ -83,7 +83,7 @@ class GenerateEngine(Engine):
 
 
 def make_engine(name: str, rows: int) -> Engine:
-    """The engine `name` on the embedded model."""
+    """Makes the engine `name` with the embedded model."""
     if name == "vllm":
         from rllib_ragen.rollout.engines.vllm import VLLMEngine
 
@@ -97,20 +97,20 @@ def make_engine(name: str, rows: int) -> Engine:
 
 
 def start(name: str, rows: int) -> None:
-    """An engine in this process, with its chat format."""
+    """Starts an engine in this process, with its chat format."""
     torch.set_num_threads(1)
     _state.update(engine=make_engine(name, rows), chat=ChatFormat.from_folder(TINY))
 
 
 def play(style: str, rows: int, first: int, count: int) -> Timed:
-    """Generated tokens of `count` episodes, the seeds from `first` on."""
+    """Plays `count` episodes with seeds from `first` → time of the generated tokens."""
     engine, chat = _state["engine"], _state["chat"]
     engine.reset()
     return play_episodes(engine, chat, episode_specs(first, count), rows, MAX_CONTEXT, style)[0]
 
 
 def compare(workers: Mapping[str, Worker], style: str, rows: int, count: int, repeats: int) -> list[dict[str, Any]]:
-    """Ours (hf) ÷ each other engine on the same episodes, which are others in every repeat."""
+    """Compares ours (hf) with each other engine on the same episodes, which differ in every repeat."""
     for name, worker_ in workers.items():
         worker_.call(start, name, rows)
 

@@ -42,13 +42,13 @@ LENGTHS: dict[str, Callable[[float], float]] = {
     "spread": lambda u: 8 * 32**u,
     "tailed": lambda u: 16 if u < 0.9 else 256,
 }
-"""Tokens of a reply from one uniform number."""
+"""Functions from a uniform number to the tokens of a reply."""
 Request = tuple[list[int], Sampling]
 _state: dict[str, Any] = {}
 
 
 class Uneven(Engine):
-    """Replies of lengths that the seeds decide, whatever the model says; `locked` holds all back for the slowest."""
+    """An engine whose seeds decide the lengths of replies; `locked` holds all replies back for the slowest."""
 
     def __init__(self, inner: Engine, locked: bool, lengths: str) -> None:
         self.inner, self.locked, self.length_of = inner, locked, LENGTHS[lengths]
@@ -79,7 +79,7 @@ class Uneven(Engine):
 
 
 def start_ours(rows: int, max_context: int) -> None:
-    """An engine of ours in this process."""
+    """Starts our engine in this process."""
     from rllib_ragen.rollout.engines.vllm import VLLMEngine
 
     torch.set_num_threads(1)
@@ -89,7 +89,7 @@ def start_ours(rows: int, max_context: int) -> None:
 
 
 def start_raw(rows: int) -> None:
-    """vLLM's own front end in this process, with the engine arguments that ours would use."""
+    """Starts vLLM's own front end in this process, with the engine arguments of ours."""
     from rllib_ragen.rollout.engines.vllm import _fixed_args, prepare_process
 
     torch.set_num_threads(1)
@@ -114,7 +114,7 @@ def start_raw(rows: int) -> None:
 def play(
     specs: Sequence[EpisodeSpec], rows: int, lengths: str = "", locked: bool = False
 ) -> tuple[Timed, list[Trajectory]]:
-    """One episode per spec, `rows` in flight; the model decides how long replies are unless `lengths` does."""
+    """Plays one episode per spec, `rows` in flight; the model decides the lengths of replies unless `lengths` does."""
     engine: Engine = _state["engine"]
     engine.reset()
     chat = _state.setdefault("chat", ChatFormat.from_folder(TINY))
@@ -123,12 +123,12 @@ def play(
 
 
 def play_uneven(count: int, lengths: str, locked: bool) -> Timed:
-    """Without the trajectories, which need not travel."""
+    """Plays as `play`, without returning the trajectories."""
     return play(episode_specs(0, count), count, lengths, locked)[0]
 
 
 def requests_of(specs: Sequence[EpisodeSpec], trajectories: Sequence[Trajectory]) -> list[list[Request]]:
-    """The requests that each trajectory was made of, in order."""
+    """Returns the requests of each trajectory, in order."""
     stops = ChatFormat.from_folder(TINY).stop_token_ids
     found = []
     for spec, trajectory in zip(specs, trajectories, strict=True):
@@ -146,7 +146,7 @@ def requests_of(specs: Sequence[EpisodeSpec], trajectories: Sequence[Trajectory]
 
 
 def generate_raw(episodes: Sequence[Sequence[Request]]) -> Timed:
-    """`LLM.generate` on all requests at once."""
+    """Runs `LLM.generate` on all requests at once."""
     llm = _state["llm"]
     llm.reset_prefix_cache()
     prompts, params = zip(*map(_as_vllm, itertools.chain(*episodes)), strict=True)
@@ -154,7 +154,7 @@ def generate_raw(episodes: Sequence[Sequence[Request]]) -> Timed:
 
 
 def replay_raw(episodes: Sequence[Sequence[Request]], rows: int) -> Timed:
-    """`LLMEngine` on the requests of `rows` episodes at a time, each once the one before it is finished."""
+    """Runs `LLMEngine` on the requests of `rows` episodes at a time, each after the one before it."""
     _state["llm"].reset_prefix_cache()
     engine = _state["llm"].llm_engine
     left = [[_as_vllm(request) for request in reversed(requests)] for requests in episodes]
@@ -188,7 +188,7 @@ def _as_vllm(request: Request) -> tuple[dict[str, list[int]], Any]:
 
 
 def against_raw(ours: Worker, raw: Worker, rows: int, rounds: int, repeats: int) -> list[dict[str, Any]]:
-    """Generated tokens per second at `rows` environments that play `rounds` episodes each."""
+    """Measures generated tokens per second with `rows` environments that play `rounds` episodes each."""
     ours.call(start_ours, rows, MAX_CONTEXT)
     raw.call(start_raw, rows)
     count = rows * rounds
@@ -219,7 +219,7 @@ def against_raw(ours: Worker, raw: Worker, rows: int, rounds: int, repeats: int)
 
 
 def against_locked(ours: Worker, count: int, lengths: str, repeats: int) -> dict[str, Any]:
-    """Continuous ÷ turn-locked at `count` environments."""
+    """Measures continuous ÷ turn-locked with `count` environments."""
     found = interleaved(
         {
             "continuous": lambda: ours.call(play_uneven, count, lengths, False),

@@ -1,4 +1,4 @@
-"""Comparing two ways to do the same work: interleaved repeats, medians, ratios."""
+"""Comparison of ways to do the same work: interleaved repeats, medians, ratios."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Timed:
-    """How much work was done in which time."""
+    """An amount of work and its time."""
 
     amount: float
-    """Tokens, parameters, …"""
+    """Amount of work: tokens, parameters, …"""
     wall_s: float
     cpu_s: float
-    """Of the process that did it: other work on the machine disturbs it less."""
+    """CPU seconds of the process, which other work on the machine disturbs less than wall time."""
 
 
 def timed(work: Callable[[], float]) -> Timed:
-    """Runs `work`, which returns its amount."""
+    """Runs `work`, which returns its amount, and measures its time."""
     wall, cpu = time.perf_counter(), time.process_time()
     amount = work()
     return Timed(amount, time.perf_counter() - wall, time.process_time() - cpu)
 
 
 def interleaved(ways: Mapping[str, Callable[[], Timed]], repeats: int) -> dict[str, list[Timed]]:
-    """Each way once per repeat, in turn, so that slow minutes of the machine hit all of them; one warm-up each."""
+    """Runs each way once per repeat, in turn, so that slow minutes of the machine affect all; one warm-up each."""
     for way in ways.values():
         way()
     found: dict[str, list[Timed]] = {name: [] for name in ways}
@@ -45,7 +45,7 @@ def interleaved(ways: Mapping[str, Callable[[], Timed]], repeats: int) -> dict[s
 
 
 def summary(found: Mapping[str, list[Timed]], ours: str, opponent: str) -> dict[str, Any]:
-    """Median speeds (amount per second) of all ways, and the median over repeats of ours ÷ opponent."""
+    """Returns the median speeds (amount per second) of all ways, and the median over repeats of ours ÷ opponent."""
     row: dict[str, Any] = {"repeats": len(found[ours])}
     for clock in ("wall_s", "cpu_s"):
         speeds = {name: [one.amount / getattr(one, clock) for one in runs] for name, runs in found.items()}
@@ -64,13 +64,13 @@ class Worker:
         self._pool = pool
 
     def call(self, function: Callable[..., T], *args: Any) -> T:
-        """`function(*args)` there."""
+        """Calls `function(*args)` in the other process."""
         return self._pool.submit(function, *args).result()
 
 
 @contextmanager
 def worker() -> Iterator[Worker]:
-    """A process of its own: engines change the process they live in."""
+    """Starts a process of its own, because engines change their process."""
     os.environ["OMP_NUM_THREADS"] = "1"
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         yield Worker(pool)

@@ -1,4 +1,4 @@
-"""Trains for a while under faults at random, and looks for what grows, gets lost or gets slower.
+"""Trains for a while under random faults, and checks for growth of memory, lost groups and slow-down.
 
     python -m benchmarks.soak --minutes 15 --out soak.json
 
@@ -37,11 +37,15 @@ from ragen_envs.registry import make_task
 from ragen_envs.text import TextEnv, TextLimits
 
 GROUPS, GROUP_SIZE = 8, 4
+"""Rooms per iteration and trajectories per room: chosen freely, for short iterations."""
 ENV_TIMEOUT_S, HANG_TIMEOUT_S = 10.0, 45.0
+"""Timeouts of the run in seconds: chosen freely, so short that a fault does not fill the time."""
 RAISES, HANGS = 1 / 500, 1 / 2000
+"""Chances of a step to raise and to hang: chosen freely."""
 SLACK_MIB, SLACK_SHARE, SLOWEST = 10.0, 0.03, 0.85
+"""Allowed growth of memory, in MiB and as a share, and the least share of throughput: chosen freely."""
 MIN_SAMPLES = 30
-"""Iterations that a runner must have lived for its memory to be judged."""
+"""Least iterations of a runner for its memory to be judged: chosen freely, ten for each third."""
 COUNTED = ("num_failed", "num_lost_runners", "num_hung_runners", "num_replayed", "num_groups")
 
 
@@ -50,53 +54,53 @@ class Flaky(TextEnv):
 
     def __init__(self) -> None:
         super().__init__(make_task("sokoban"), TextLimits(max_turns=3, prompt_style="brief"))
-        self._luck = random.Random()
+        self._rng = random.Random()
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """As TextEnv, mostly."""
-        luck = self._luck.random()
-        if luck < RAISES:
-            raise RuntimeError("out of luck")
-        if luck < RAISES + HANGS:
+        """Makes a step, as TextEnv does, or raises, or hangs."""
+        draw = self._rng.random()
+        if draw < RAISES:
+            raise RuntimeError("a fault on purpose")
+        if draw < RAISES + HANGS:
             time.sleep(3 * ENV_TIMEOUT_S)
         return super().step(action)
 
 
 @dataclass
 class Sample:
-    """One iteration."""
+    """Measurements of one iteration."""
 
     at_s: float
     wall_s: float
     cpu_s: float
-    """Of driver and runners."""
+    """CPU seconds of driver and runners."""
     trajectories: int
     counts: dict[str, float]
     uss_mib: dict[str, float]
-    """By `driver` or `runner <pid>`."""
+    """Unique memory in MiB, by `driver` or `runner <pid>`."""
 
 
 @dataclass
 class Hurter:
-    """Kills or stops a runner every now and then, until it is told to end."""
+    """A thread that kills or stops a runner every now and then, until it is told to end."""
 
     every_s: float
     done: threading.Event = field(default_factory=threading.Event)
     faults: list[tuple[float, str]] = field(default_factory=list)
 
     def run(self) -> None:
-        """In a thread of its own."""
-        started, luck = time.monotonic(), random.Random(0)
-        while not self.done.wait(luck.uniform(0.5, 1.5) * self.every_s):
+        """Hurts runners until the end, in its own thread."""
+        started, rng = time.monotonic(), random.Random(0)
+        while not self.done.wait(rng.uniform(0.5, 1.5) * self.every_s):
             victims = runners_of(os.getpid())
             if victims:
-                number = luck.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP))
+                number = rng.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP))
                 self.faults.append((round(time.monotonic() - started, 1), number.name))
-                luck.choice(victims).send_signal(number)
+                rng.choice(victims).send_signal(number)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; 0 if all checks hold."""
+    """Runs the command → 0 if all checks hold."""
     parser = argparse.ArgumentParser(description="Continuous training under random faults.")
     parser.add_argument("--minutes", type=float, default=15)
     parser.add_argument("--fault-every-s", type=float, default=60)
@@ -120,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def soak(seconds: float, every_s: float) -> tuple[list[Sample], list[tuple[float, str]]]:
-    """Trains for so long under faults."""
+    """Trains for `seconds` under faults → (samples, faults)."""
     import ray
     from ray.tune.registry import register_env
 
@@ -149,7 +153,7 @@ def soak(seconds: float, every_s: float) -> tuple[list[Sample], list[tuple[float
 
 
 def iterate(algo: Any, started: float) -> Sample:
-    """One iteration, measured."""
+    """Measures one iteration."""
     before, cpu_before = time.monotonic(), cpu_s()
     found = algo.train()["starpo"]
     wall_s = time.monotonic() - before
@@ -164,7 +168,7 @@ def iterate(algo: Any, started: float) -> Sample:
 
 
 def runners_of(pid: int) -> list[psutil.Process]:
-    """The env runners' processes, stopped ones too."""
+    """Returns the env runners' processes, including stopped ones."""
     found = []
     for one in psutil.Process(pid).children(recursive=True):
         try:
@@ -176,7 +180,7 @@ def runners_of(pid: int) -> list[psutil.Process]:
 
 
 def cpu_s() -> dict[int, float]:
-    """CPU seconds so far of driver and runners, by pid."""
+    """Returns the CPU seconds so far of driver and runners, by pid."""
     found = {}
     for one in [psutil.Process(), *runners_of(os.getpid())]:
         try:
@@ -188,7 +192,7 @@ def cpu_s() -> dict[int, float]:
 
 
 def uss_mib(process: psutil.Process) -> float:
-    """Unique memory; 0 of a process that is gone."""
+    """Returns the unique memory in MiB; 0 for a process that is gone."""
     try:
         return float(process.memory_full_info().uss) / 2**20
     except psutil.Error:
@@ -196,7 +200,7 @@ def uss_mib(process: psutil.Process) -> float:
 
 
 def judge(samples: Sequence[Sample]) -> dict[str, dict[str, Any]]:
-    """By check: whether it holds, and the figures."""
+    """Returns by check whether it holds, and its figures."""
     series: dict[str, list[float]] = {}
     for sample in samples:
         for name, mib in sample.uss_mib.items():
@@ -223,13 +227,13 @@ def judge(samples: Sequence[Sample]) -> dict[str, dict[str, Any]]:
 
 
 def middle_and_last(values: Sequence[float]) -> tuple[float, float]:
-    """Medians of the middle and the last third."""
+    """Returns the medians of the middle and the last third."""
     third = max(1, len(values) // 3)
     return statistics.median(values[third : 2 * third] or values), statistics.median(values[-third:])
 
 
 def tell(samples: Sequence[Sample], faults: Sequence[tuple[float, str]], verdict: dict[str, dict[str, Any]]) -> None:
-    """A few lines."""
+    """Prints the results in a few lines."""
     total = {name: sum(sample.counts[name] for sample in samples) for name in COUNTED}
     kills = [name for _, name in faults]
     print(

@@ -16,18 +16,20 @@ from rllib_ragen.types import Sampling, Trajectory
 
 TINY = Path(rllib_ragen.models.tiny.__file__).parent / "checkpoint"
 MAX_CONTEXT, MAX_REPLY = 1024, 72
+"""Tokens of an episode and of a reply: this package's defaults."""
 GROUP_SIZE = 4
+"""Trajectories per room: this package's default."""
 
 
 def episode_specs(first: int, count: int) -> list[EpisodeSpec]:
-    """`count` episodes, the seeds from `first` on, in groups as in training."""
+    """Returns `count` episodes with seeds from `first`, in groups as in training."""
     return [EpisodeSpec(f"g{i // GROUP_SIZE}", i // GROUP_SIZE, i, i) for i in range(first, first + count)]
 
 
 def play_episodes(
     engine: Engine, chat: ChatFormat, specs: Sequence[EpisodeSpec], rows: int, max_context: int, style: str
 ) -> tuple[Timed, list[Trajectory]]:
-    """One episode per spec, `rows` in flight, timed by the generated tokens. None may fail."""
+    """Plays one episode per spec, `rows` in flight, and times the generated tokens. None may fail."""
     trajectories: list[Trajectory] = []
 
     def work() -> float:

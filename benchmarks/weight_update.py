@@ -25,7 +25,7 @@ DTYPES: dict[str, torch.dtype] = {"float32": torch.float32, "bfloat16": torch.bf
 
 
 def start(folder: str, dtype: Literal["float32", "bfloat16"]) -> None:
-    """An engine, new weights in the engine's dtype, and somewhere to copy them to."""
+    """Starts an engine, and makes new weights in its dtype and a destination for copies."""
     from rllib_ragen.rollout.engines.vllm import VLLMEngine
 
     torch.set_num_threads(1)
@@ -38,12 +38,12 @@ def start(folder: str, dtype: Literal["float32", "bfloat16"]) -> None:
 
 
 def load() -> Timed:
-    """Ours."""
+    """Loads the weights with our engine."""
     return timed(lambda: (_state["engine"].load_weights(_state["named"], 1), num_parameters())[1])
 
 
 def copy() -> Timed:
-    """The opponent."""
+    """Copies the same tensors: the opponent."""
 
     def work() -> float:
         for name, tensor in _state["named"].items():
@@ -54,7 +54,7 @@ def copy() -> Timed:
 
 
 def num_parameters() -> float:
-    """In units of 100 million."""
+    """Returns the number of parameters in units of 100 million."""
     return float(sum(tensor.numel() for tensor in _state["named"].values())) / 1e8
 
 

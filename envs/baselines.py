@@ -1,6 +1,6 @@
 """Floor and ceiling of a success rate: random play, the best blind plan, the best possible under the caps.
 
-A success rate says little without them: published "20 %" on Sokoban turned out to be the random level. The values of
+A success rate means little without them: published "20 %" on Sokoban turned out to be the random level. The values of
 all presets are shipped in baselines.json, which `python -m ragen_envs.baselines` makes (names behind it: of these
 environments or presets only, `sokoban`, `sokoban/8x8`); others are computed when asked for and kept in the user's cache
 folder.
@@ -26,14 +26,16 @@ from ragen_envs.text import TextLimits
 from ragen_envs.tree import Tree
 
 RULES_VERSION = 2
-"""Part of every key: to be raised when rules or generators change, so that old values are not found again."""
+"""Part of every cache key; raise it when rules or generators change, so that old values are not found again."""
 SHIPPED_FILE = "baselines.json"
 _PRESENTATION = frozenset({"observation", "symbols", "render_mode", "pool_size"})
 """Settings that do not change what is computed: how a state is told, and how many of its instances a run uses."""
 _SHIPPED_COUNT = 256
-"""Instances of a shipped preset's baselines: as many as a run is tested on, and the same."""
+"""Test instances behind the baselines of a shipped preset: the same ones, and as many, as a run is tested on."""
 _DEMANDED_SECONDS = 5.0
-"""Seconds for each of floor, blind plan and ceiling where a run waits for them: it should soon begin."""
+"""Time limit in seconds for each of floor, blind plan and ceiling while a run waits for them: chosen freely, so that
+the run begins within half a minute.
+"""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Baselines:
 def baselines_for(name: str, task: Tree | None = None, limits: TextLimits | None = None) -> Baselines:
     """Returns the baselines of environment `name` with `task` settings under `limits`.
 
-    Shipped values come at once; others take up to about half a minute the first time, and keep in the user's cache.
+    Shipped values are returned at once; others take up to about half a minute the first time and are then cached.
 
     Raises:
         ValueError: unknown environment or setting.
@@ -127,7 +129,7 @@ def _sample(score: Score) -> str:
 def main(names: list[str]) -> None:
     """Recomputes the shipped file (about twenty minutes on one core), or what it holds of what is named.
 
-    It is written after every value, so that what is done stays if the rest is cut off.
+    The file is written after every value, so that an interrupted run keeps what it has computed.
     """
     asked = [split_preset(name) for name in names] or [(env, None) for env in env_names()]
     wanted = {(env, one) for env, name in asked for one in ([name] if name else preset_names(env))}

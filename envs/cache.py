@@ -12,7 +12,7 @@ from ragen_envs.tree import Tree
 
 
 def cache_folder() -> Path:
-    """Says where values are kept; need not exist."""
+    """Returns the folder of cached values; it need not exist."""
     # The XDG specification: a relative path is invalid and to be ignored.
     asked = os.environ.get("XDG_CACHE_HOME", "")
     base = Path(asked) if os.path.isabs(asked) else Path.home() / ".cache"
@@ -30,7 +30,7 @@ def read_cached(kind: str, key: str) -> Tree | None:
 
 
 def write_cached(kind: str, key: str, value: Tree) -> bool:
-    """Keeps `value` under `key`; False where the folder cannot be written (the value is then computed again)."""
+    """Writes `value` under `key`; returns False if the folder cannot be written (the value is then computed again)."""
     path = _file(kind, key)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

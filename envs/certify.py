@@ -44,7 +44,7 @@ JUNK_REPLIES: tuple[str, ...] = (
     "<answer>no thought</answer> and more",
     "</answer></think><answer><think>",
 )
-"""Replies that are no action anywhere; a model will send worse."""
+"""Replies that are not an action in any environment."""
 
 
 class CertificationError(AssertionError):
@@ -56,7 +56,7 @@ def check_text_env(make: Make, instances: int = 20) -> list[str]:
 
     Args:
         make: makes the text environment.
-        instances: seeds of each split that are looked at.
+        instances: number of seeds of each split that are checked.
 
     Returns:
         The clauses that were checked.
@@ -245,7 +245,7 @@ def _goal_is_in_reach(make: Make, instances: int) -> None:
 
 
 def _follows_solver(env: TextEnv) -> bool:
-    """Plays what the solver says, asked again each turn, to the end of the episode → success."""
+    """Plays an episode by the solver's plan, computed anew each turn → whether it succeeded."""
     while True:
         plan = env.task.solve()
         if not plan:
@@ -326,7 +326,7 @@ def _play_randomly(env: TextEnv, rng: np.random.Generator) -> list[Step]:
 
 
 def _make_from(name: str) -> Make:
-    """Returns `sokoban`, or `module:Task`, or `module:function` that makes a TextEnv."""
+    """Returns the maker of TextEnvs that `name` means: `sokoban`, `module:Task`, or a `module:function`."""
     found = load(name) if ":" in name else None
     if found is None or (isinstance(found, type) and issubclass(found, TextTask)):
         return partial(make_text_env, check_env_name(name))

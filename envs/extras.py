@@ -1,4 +1,4 @@
-"""Packages that some environments need and the project does not: imported when such an environment is made."""
+"""Optional packages of some environments, imported when such an environment is made."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 
 def import_extra(module: str, package: str, extra: str, user: str) -> Any:
-    """Returns the module, imported now.
+    """Imports a module of an optional package.
 
     Args:
-        module: what is imported.
+        module: name of the module.
         package: its name in the package index.
         extra: this project's extra that holds it.
-        user: what needs it, for the message: `the game chess`.
+        user: who needs it, for the message: `the game chess`.
 
     Raises:
-        ValueError: the package is not installed; tells the command that installs it.
+        ValueError: the package is not installed; the message has the command that installs it.
     """
     try:
         return importlib.import_module(module)

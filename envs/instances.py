@@ -1,11 +1,10 @@
-"""Which instances an evaluation plays: so many of a split, no two of them the same."""
+"""The instances that an evaluation plays: so many of a split, all different."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import islice
-from typing import Any
 
 from ragen_envs.games.game import TextGame
 from ragen_envs.games.registry import game_names, is_users_game, make_game
@@ -14,15 +13,16 @@ from ragen_envs.splits import Split, distinct_numbers, instance_seed
 from ragen_envs.task import AnyTask
 
 
-def evaluated_numbers(name: str | None, settings: Mapping[str, Any], split: str, count: int) -> list[int]:
-    """Returns the numbers (`instance_seed`) of the first `count` different instances of a split; fewer if it has no
-    more.
+def evaluated_numbers(name: str | None, settings: Mapping[str, object], split: str, count: int) -> list[int]:
+    """Returns the numbers (see `instance_seed`) of the first `count` different instances of a split, or of all if
+    fewer.
 
     Args:
-        name: short name of a task or game; None: somebody else's, whose instances have no keys and count as different.
-        settings: of the task or game.
-        split: which split.
-        count: how many are wanted.
+        name: short name of a task or game; None: a foreign environment, whose instances have no keys and count as
+            different.
+        settings: settings of the task or game.
+        split: name of the split.
+        count: number of instances wanted.
 
     Raises:
         ValueError: an unknown split, name or setting.
@@ -31,8 +31,8 @@ def evaluated_numbers(name: str | None, settings: Mapping[str, Any], split: str,
     return list(range(count)) if key_of is None else list(islice(distinct_numbers(key_of), count))
 
 
-def _key_function(name: str | None, settings: Mapping[str, Any], split: Split) -> Callable[[int], str] | None:
-    """Returns number of an instance → its key; None where there are none, or one start is as good as another."""
+def _key_function(name: str | None, settings: Mapping[str, object], split: Split) -> Callable[[int], str] | None:
+    """Returns the function from an instance's number to its key; None if instances have no keys, or no splits."""
     if name is None:
         return None
     if name not in game_names() and not is_users_game(name):

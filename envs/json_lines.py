@@ -1,4 +1,4 @@
-"""Data sets in files of the user: JSON lines (plain or .gz), each row checked, faults told by file and line."""
+"""Data sets in users' files: JSON lines (plain or .gz), each row checked, errors named by file and line."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 def read_rows(file: str | Path, make: Callable[[Tree], T]) -> list[T]:
-    """Returns what `make` makes of every row of a .jsonl or .jsonl.gz file; empty lines are skipped.
+    """Applies `make` to every row of a .jsonl or .jsonl.gz file → its results; empty lines are skipped.
 
     Args:
         file: the file; `~` is the home folder.
-        make: reads one row; KeyError, TypeError and ValueError mean that the row is not as it must be.
+        make: reads one row; KeyError, TypeError and ValueError mean that the row is invalid.
 
     Raises:
         ValueError: no such file, an unreadable one, one without rows, or a broken row: file, line and reason.
@@ -54,10 +54,10 @@ def only_file(folder: str | Path, stem: str) -> Path:
 
 
 def text_of(row: Tree, *keys: str) -> str:
-    """Returns the first of `keys` that `row` has, which must be a non-empty text.
+    """Returns the value of the first of `keys` that `row` has, which must be a non-empty text.
 
     Raises:
-        ValueError: none of them, or no text.
+        ValueError: the row has none of them, or no text there.
     """
     for key in keys:
         if key in row:

@@ -1,4 +1,4 @@
-"""The forms in which a grid task tells its state: as a grid, as coordinates, or as both."""
+"""The observation forms of a grid task: the grid, coordinates, or both."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Symbols = Literal["plain", "letters"]
 
 
 def check_observation(form: str) -> None:
-    """Raises ValueError, naming the allowed ones, if there is no such form."""
+    """Raises ValueError, naming the allowed forms, if there is no such form."""
     if form not in get_args(Observation):
         raise ValueError(f"observation must be grid, coordinates or both, got {form!r}")
 
@@ -22,5 +22,5 @@ def check_symbols(symbols: str) -> None:
 
 
 def in_form(form: Observation, grid: str, coordinates: str) -> str:
-    """Returns the state in the form asked for; `both` puts the grid first."""
+    """Returns the state in the given form; `both` puts the grid first."""
     return {"grid": grid, "coordinates": coordinates, "both": f"{grid}\n{coordinates}"}[form]

@@ -20,7 +20,7 @@ _IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*"
 
 
 class OpenNames(Generic[T]):
-    """Things of one kind by name.
+    """A registry of things of one kind, open to users.
 
     A name is looked up as an import path if it has a colon (`package.module:Thing`), else among the shipped names,
     those of `register`, and the entry points of installed packages. Shipped names cannot be taken by others. Nothing is
@@ -30,10 +30,10 @@ class OpenNames(Generic[T]):
     def __init__(self, kind: str, group: str, shipped: Mapping[str, str], check: Callable[[object], T]) -> None:
         """
         Args:
-            kind: what the things are called, for messages: `estimator`.
+            kind: the kind's name in messages: `estimator`.
             group: entry-point group of installed packages.
             shipped: name → import path.
-            check: the thing itself if it is of this kind; raises ValueError saying what it must be.
+            check: returns the thing itself if it is of this kind, else raises ValueError saying what it must be.
         """
         self.kind = kind
         self.group = group
@@ -42,28 +42,28 @@ class OpenNames(Generic[T]):
         self._registered: dict[str, T] = {}
 
     def shipped(self) -> list[str]:
-        """Returns names that come with the package."""
+        """Returns the names that come with the package."""
         return list(self._shipped)
 
     def names(self) -> list[str]:
-        """Returns all names that are known without an import path: shipped, registered, of installed packages."""
+        """Returns all names known without an import path: shipped, registered, or from installed packages."""
         return list(dict.fromkeys([*self._shipped, *self._registered, *_entry_points(self.group)]))
 
     def knows(self, name: str) -> bool:
-        """Says whether `name` is one of `names` or an import path, which may still be a wrong one. Imports nothing."""
+        """Returns whether `name` is one of `names` or looks like an import path. Imports nothing."""
         if ":" in name or name in self._shipped or name in self._registered:
             return True
         return name in _entry_points(self.group)
 
     def is_users(self, name: str) -> bool:
-        """Says whether `name` is known and not shipped."""
+        """Returns whether `name` is known and not shipped."""
         return name not in self._shipped and self.knows(name)
 
     def register(self, name: str, thing: object) -> None:
-        """Makes `thing` known as `name`; a registered name may be given anew, as notebooks do.
+        """Registers `thing` as `name`; a registered name may be given again, as notebooks do.
 
         Raises:
-            ValueError: a shipped name, a text that is no name, or a thing of another kind.
+            ValueError: a shipped name, an invalid name, or a thing of another kind.
         """
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no name for one's own {self.kind}: allowed are letters, digits and _ . + -")
@@ -72,24 +72,29 @@ class OpenNames(Generic[T]):
         self._registered[name] = self._checked(name, thing)
 
     def registered(self, name: str) -> T | None:
-        """Says what `register` was given as `name`."""
+        """Returns the thing registered as `name`, or None."""
         return self._registered.get(name)
 
-    def resolve(self, name: str) -> T:
+    def resolve(self, name: str, key: str = "") -> T:
         """Returns the thing that `name` means.
 
         Raises:
-            ValueError: one sentence that says what is wrong with the name; the caller says which key has it.
+            ValueError: one sentence about the name, after the config key that has it, if `key` is given.
         """
-        if name in self._registered:
-            return self._registered[name]
-        path = self._shipped.get(name) or self._path_of(name)
-        return self._checked(name, load(path))
+        try:
+            if name in self._registered:
+                return self._registered[name]
+            path = self._shipped.get(name) or self._path_of(name)
+            return self._checked(name, load(path))
+        except ValueError as error:
+            if not key:
+                raise
+            raise ValueError(f"{key}: {error}") from error
 
-    def verify(self, name: str) -> None:
-        """Raises ValueError, as `resolve` does, if `name` means nothing. What ships is not imported for it."""
+    def verify(self, name: str, key: str = "") -> None:
+        """Raises ValueError, as `resolve` does, for an unknown `name`. Shipped things are not imported for it."""
         if name not in self._shipped:
-            self.resolve(name)
+            self.resolve(name, key)
 
     def _path_of(self, name: str) -> str:
         if ":" in name:
@@ -114,7 +119,7 @@ class OpenNames(Generic[T]):
 
 
 def load(path: str) -> object:
-    """Says what the import path `package.module:Name` names.
+    """Imports what the path `package.module:Name` names.
 
     Raises:
         ValueError: no such module or name, or the module raises when it is imported; one sentence.
@@ -144,10 +149,10 @@ def _why(module: str, error: Exception) -> str:
 
 
 def check_function(thing: object, argument: str) -> Callable[..., object]:
-    """Returns `thing`, if it is a function that can be called with one argument.
+    """Returns `thing` if it is a function that can be called with one argument.
 
     Raises:
-        ValueError: it is not; a sentence that names the argument.
+        ValueError: it is not; the sentence names the argument.
     """
     wanted = f"must be a function of one argument ({argument})"
     if isinstance(thing, type) or not callable(thing):
@@ -161,7 +166,7 @@ def check_function(thing: object, argument: str) -> Callable[..., object]:
 
 @cache
 def _entry_points(group: str) -> dict[str, tuple[str, ...]]:
-    """Returns name → import paths that installed packages give it; more than one where they differ."""
+    """Returns the import paths that installed packages give each name; several if they differ."""
     found: dict[str, dict[str, None]] = {}
     for point in metadata.entry_points(group=group):
         found.setdefault(point.name, {})[point.value] = None

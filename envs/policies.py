@@ -1,4 +1,4 @@
-"""Success of the random policy and of the best possible one, over a task's test instances."""
+"""Success rates of the random policy and of the best possible one, over a task's test instances."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ragen_envs.text import TextLimits
 
 @dataclass(frozen=True)
 class Clock:
-    """How many instances may be looked at: `count`, or fewer (at least `at_least`) once `seconds` have passed."""
+    """A bound on the instances to play: `count`, or fewer (at least `at_least`) once `seconds` have passed."""
 
     count: int
     seconds: float | None = None
     at_least: int = 40
 
     def while_it_lasts(self, numbers: Iterable[int]) -> Iterator[int]:
-        """Returns the first of `numbers`, while count and time last."""
+        """Yields from `numbers` while count and time last."""
         end = None if self.seconds is None else time.monotonic() + self.seconds
         for looked_at, number in enumerate(islice(numbers, self.count)):
             if end is not None and looked_at >= self.at_least and time.monotonic() > end:
@@ -33,7 +33,7 @@ class Clock:
 
 
 def test_instances(task: AnyTask, clock: Clock) -> Iterator[int]:
-    """Returns the numbers of test instances, none twice, as an evaluation takes them; `task` is used to find them."""
+    """Yields the numbers of the different test instances that an evaluation plays, and resets `task` to each."""
 
     def key_of(number: int) -> str:
         task.reset(seed=instance_seed(Split.TEST, number), options={"split": Split.TEST})
@@ -52,23 +52,23 @@ class Score:
 
     @classmethod
     def of(cls, successes: list[float]) -> Score:
-        """Returns mean over instances."""
+        """Returns the mean over instances and its standard error."""
         values = np.asarray(successes, np.float64)
         return cls(float(values.mean()), float(values.std() / np.sqrt(len(values))), len(values))
 
 
 def random_success(task: AnyTask, limits: TextLimits, clock: Clock, plays: int = 16) -> Score:
-    """Returns a policy that plays, each turn, 1…max_actions_per_turn valid actions, number and actions uniformly at
-    random.
+    """Measures random play: each turn 1…max_actions_per_turn valid actions, their number and kinds uniformly at random.
 
-    Every test instance is played `plays` times, with different luck.
+    Every test instance is played `plays` times, each time with another outcome seed.
     """
     successes = []
     for number in test_instances(task, clock):
         won = 0
         for play in range(plays):
-            luck = seed_of(Stream.BASELINE_OUTCOME, number, play)
-            task.reset(seed=instance_seed(Split.TEST, number), options={"split": Split.TEST, "outcome_seed": luck})
+            outcome_seed = seed_of(Stream.BASELINE_OUTCOME, number, play)
+            options = {"split": Split.TEST, "outcome_seed": outcome_seed}
+            task.reset(seed=instance_seed(Split.TEST, number), options=options)
             won += _plays_at_random(task, limits, generator(Stream.BASELINE_MOVES, number, play))
         successes.append(won / plays)
     return Score.of(successes)
@@ -89,7 +89,7 @@ def _plays_at_random(task: AnyTask, limits: TextLimits, rng: np.random.Generator
 
 
 def best_success(task: AnyTask, limits: TextLimits, clock: Clock) -> Score:
-    """Returns the best possible policy under the caps, on test instances; see the task's `best_how`."""
+    """Computes the best possible success rate under the caps, on test instances; see the task's `best_how`."""
     caps = (limits.max_turns, limits.max_actions_per_turn, limits.max_actions)
     successes = []
     for _ in test_instances(task, clock):

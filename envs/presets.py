@@ -1,4 +1,4 @@
-"""Named settings of every environment: the defaults, a harder or easier variant, and for some the two papers'."""
+"""Named settings of every environment: defaults, a harder or easier variant, and for some those of the two papers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ragen_envs.registry import check_env_name, default_limits, env_names
 from ragen_envs.tree import Tree
 
 PAPER_PRESETS = ("ragen-v1", "ragen-v2")
-"""Presets with the papers' caps."""
+"""Names of the presets with the two papers' caps."""
 PAPER_ENVS = ("sokoban", "frozen_lake", "bandit", "countdown")
-"""Environments that have them; others have the caps that they need."""
+"""Environments that have these presets; the others have caps of their own."""
 _V1_LIMITS = {"max_turns": 5, "max_actions_per_turn": 5, "max_actions": 10}
 _V2_LIMITS = {"max_turns": 5, "max_actions_per_turn": 2, "max_actions": 10}
 _LIMITS: dict[str, Tree] = {
@@ -74,14 +74,14 @@ _OWN_LIMITS: dict[tuple[str, str], Tree] = {
 
 
 class Preset(NamedTuple):
-    """What `make_text_env` takes: settings of the task, and fields of TextLimits."""
+    """Arguments of `make_text_env`: settings of the task, and fields of TextLimits."""
 
     task: Tree
     limits: Tree
 
 
 def preset_names(env: str) -> list[str]:
-    """Returns the presets of `env` (short name or Gymnasium id). Raises ValueError for an unknown environment."""
+    """Returns the preset names of `env` (short name or Gymnasium id). Raises ValueError for an unknown environment."""
     short = check_env_name(env)
     papers = PAPER_PRESETS if short in PAPER_ENVS else ()
     return ["default", *papers, *(name for name in _TASKS[short] if name not in PAPER_PRESETS)]
@@ -101,7 +101,7 @@ def split_preset(name: str) -> tuple[str, str | None]:
 
 
 def preset(env: str, name: str = "default") -> Preset:
-    """Returns fresh copies of the settings that preset `name` of `env` stands for.
+    """Returns fresh copies of the settings of preset `name` of `env`.
 
     Raises:
         ValueError: unknown environment or preset; names the allowed ones and the nearest.

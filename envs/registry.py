@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 def gym_id(name: str) -> str:
-    """Returns `sokoban` → `ragen/Sokoban-v0`."""
+    """Returns the Gymnasium id of an environment: `sokoban` → `ragen/Sokoban-v0`."""
     return f"ragen/{name.title().replace('_', '')}-v0"
 
 
 def env_names() -> list[str]:
-    """Returns the environments for one agent that ship with the package."""
+    """Returns the names of the environments for one agent that ship with the package."""
     return list(TASKS)
 
 
 def check_env_name(name: str) -> str:
-    """Returns the name that `make_task` takes for `name`, which may be a Gymnasium id: `ragen/Sokoban-v0` → `sokoban`.
+    """Returns the short name of an environment, which may be given as a Gymnasium id: `ragen/Sokoban-v0` → `sokoban`.
 
     Raises:
-        ValueError: unknown, or a game for several seats; names the nearest.
+        ValueError: an unknown name (names the nearest), or a game for several seats.
     """
     by_id = {gym_id(short): short for short in TASKS}
     if name in TASKS or name in by_id:
@@ -40,7 +40,7 @@ def check_env_name(name: str) -> str:
 
 
 def register_text_env(name: str, world: type[AnyTask] | type[TextGame]) -> None:
-    """Makes a user's environment known as `name`, wherever an environment is named.
+    """Registers a user's environment as `name`, for every place that takes an environment's name.
 
     Args:
         name: letters, digits and `_ . + -`; a name that is registered already gets the new environment.
@@ -54,12 +54,12 @@ def register_text_env(name: str, world: type[AnyTask] | type[TextGame]) -> None:
 
 
 def default_limits(name: str) -> dict[str, int]:
-    """Caps with which the environment `name` is played where none are given, as far as they differ from TextLimits'."""
+    """Returns the default caps of environment `name`, as far as they differ from those of TextLimits."""
     return dict(_task_class(check_env_name(name)).default_limits)
 
 
 def task_settings(name: str) -> list[str]:
-    """Returns names of the settings that `make_task` takes for `name`, beside Gymnasium's render_mode."""
+    """Returns the names of the settings of task `name`, without Gymnasium's render_mode."""
     short = check_env_name(name)
     return [setting for setting in inspect.signature(_task_class(short)).parameters if setting != "render_mode"]
 

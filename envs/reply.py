@@ -17,7 +17,7 @@ _THOUGHT_AND_ANSWER = ("<think>", "</think>", *_ANSWER)
 
 @dataclass(frozen=True)
 class Reply:
-    """One parsed reply. `actions` are the stripped, non-empty parts of the answer; empty if malformed."""
+    """A parsed reply. `actions` are the stripped, non-empty parts of the answer; empty if malformed."""
 
     well_formed: bool
     thought: str = ""
@@ -44,6 +44,6 @@ def parse_reply(text: str, *, think: bool = True) -> Reply:
 
 
 def format_reply(actions: list[str], thought: str | None = None) -> str:
-    """Returns a well-formed reply; without `thought` the form for think=False."""
+    """Returns a well-formed reply, in the form for think=False if there is no `thought`."""
     answer = f"<answer>{f' {SEPARATOR} '.join(actions)}</answer>"
     return answer if thought is None else f"<think>{thought}</think>{answer}"

@@ -1,13 +1,13 @@
-"""The space of all strings: what models write and environments say."""
+"""The space of all strings, for replies and prompts."""
 
 from __future__ import annotations
 
 import gymnasium as gym
 
 MAX_TEXT = 1_000_000
-"""Characters of the longest prompt or reply that a space holds: far above any context, so that none is refused."""
+"""Most characters of a prompt or reply: chosen freely, far above any context window, so that none is refused."""
 MAX_STATE = 4_096
-"""Characters of the longest state text of a shipped environment: far above the largest board and its legend."""
+"""Most characters of a shipped environment's state text: chosen freely, far above the largest board and its legend."""
 
 
 class AnyText(gym.spaces.Text):
@@ -21,7 +21,7 @@ class AnyText(gym.spaces.Text):
         super().__init__(max_length, min_length=0)
 
     def contains(self, x: object) -> bool:
-        """Says whether `x` is a string that is not too long."""
+        """Returns whether `x` is a string of at most `max_length` characters."""
         return isinstance(x, str) and len(x) <= self.max_length
 
     def __repr__(self) -> str:

@@ -17,14 +17,14 @@ from ragen_envs.seeds import Stream, block_of
 
 T = TypeVar("T")
 _MAX_DRAWS = 2_000
-"""Tries for an instance of the wanted split: where each try hits a quarter, 2,000 misses do not happen."""
+"""Most draws for an instance of a split: a split has a quarter of all or more, and 0.75²⁰⁰⁰ is 1e-250."""
 _MAX_REPEATS = 1_000
-"""Numbers in a row that bring no new instance before a split counts as known: one that holds 1 % of the draws is missed
-with a chance of 4e-5."""
+"""Numbers in a row without a new instance after which a split counts as complete: an instance with 1 % of the draws
+is then missed with a chance of 0.99¹⁰⁰⁰ = 4e-5."""
 
 
 class Split(StrEnum):
-    """Which instances may be drawn."""
+    """A set of instances."""
 
     TRAIN = "train"
     VAL = "val"
@@ -40,7 +40,7 @@ class Split(StrEnum):
 
 
 def split_of(instance_key: str) -> Split:
-    """Returns half of all instances train, a quarter validate, a quarter test."""
+    """Returns the split of an instance: by a hash of its key, half train, a quarter validate and a quarter test."""
     first_byte = hashlib.sha256(instance_key.encode()).digest()[0]
     if first_byte < 128:
         return Split.TRAIN
@@ -50,13 +50,13 @@ def split_of(instance_key: str) -> Split:
 def draw_instance(
     seed: int, split: Split, generate: Callable[[np.random.Generator], T | None], key: Callable[[T], str]
 ) -> T:
-    """Returns the first instance of `split` in the stream that `seed` starts; the same in every process and run.
+    """Draws instances from the stream of `seed` until one is in `split`; the same in every process and run.
 
     Args:
         seed: instance seed, ≥ 0.
-        split: which instances count.
-        generate: makes one instance from a local generator, or None if the draw was unfit.
-        key: canonical text of an instance.
+        split: the split wanted.
+        generate: draws one instance from a generator; None if the draw was unfit.
+        key: returns the canonical text of an instance.
 
     Raises:
         ValueError: a negative seed, or no fitting instance in 2,000 draws (settings too narrow).
@@ -72,7 +72,7 @@ def draw_instance(
 
 
 def instance_seed(split: str, number: int) -> int:
-    """Returns the seed of instance `number` of a split wherever nothing is trained: evaluations, baselines, play.
+    """Returns the seed of instance `number` of a split, for everything but training: evaluation, baselines, play.
 
     Raises:
         ValueError: an unknown split.
@@ -81,10 +81,10 @@ def instance_seed(split: str, number: int) -> int:
 
 
 def distinct_numbers(key_of: Callable[[int], str]) -> Iterator[int]:
-    """Returns the numbers among 0, 1, 2 … that name different instances, until there seem to be no more.
+    """Yields the numbers 0, 1, 2 … that name new instances, until there seem to be no more.
 
     Args:
-        key_of: the key of the instance with a number, in one split.
+        key_of: returns the key of an instance of one split by its number.
     """
     found: set[str] = set()
     number, repeats = 0, 0

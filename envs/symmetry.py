@@ -1,4 +1,4 @@
-"""The canonical form of a grid: the same for everything that a turn or a mirror makes of it."""
+"""The canonical form of a grid: the same for all its rotations and reflections."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def square_forms(rows: Sequence[str]) -> list[tuple[str, ...]]:
-    """Returns the 8 grids that turning and mirroring make of `rows` (equally long lines of one symbol a cell)."""
+    """Returns the 8 rotations and reflections of `rows` (lines of equal length, one symbol a cell)."""
     columns = ["".join(column) for column in zip(*rows, strict=True)]
     forms = []
     for lines in (rows, columns):
@@ -16,5 +16,5 @@ def square_forms(rows: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def canonical_grid(rows: Sequence[str]) -> str:
-    """Returns the first of the 8 forms of `rows` in the order of text, as lines."""
+    """Returns the lexicographically first of the 8 forms of `rows`, as lines."""
     return "\n".join(min(square_forms(rows)))

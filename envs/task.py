@@ -1,4 +1,4 @@
-"""TextTask: a plain Gymnasium environment that can also be told in words."""
+"""TextTask: a Gymnasium environment that can describe itself in words."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ ActionT = TypeVar("ActionT")
 
 
 class TextTask(gym.Env[Any, ActionT], Generic[ActionT]):
-    """Rules and rewards of one task; knows nothing of tokens, prompts or replies.
+    """Rules and rewards of one task, without tokens, prompts or replies.
 
     Any Gymnasium agent can play it through `step` with structured actions. `TextEnv` adds the language.
 
-    `reset(seed=…, options=…)` understands two options:
+    `reset(seed=…, options=…)` takes two options:
       split: "train" | "val" | "test" (default "train"). Instances are split by their content, so the three
         sets never share one, whatever the seeds.
       outcome_seed: int, seeds the chance *inside* an episode (slips, arm pay-outs), so that the members of a
-        group share the instance but not the luck. Default: the same as `seed`.
+        group share the instance but not its chance. Default: the same as `seed`.
     """
 
     metadata: Tree = {"render_modes": ["ansi"]}  # noqa: RUF012 - Gymnasium declares it so
     title: ClassVar[str]
-    """The one-word prompt of the brief style; also the name in tables."""
+    """The prompt in brief style, a word; also the name in tables."""
     best_how: ClassVar[str] = "shortest solution within the caps"
-    """Words for how `best_success` is computed, for tables."""
+    """Description for tables of how `best_success` is computed."""
     default_limits: ClassVar[Mapping[str, int]] = {}
-    """Caps of TextLimits that differ from its defaults, for a task that those do not fit."""
+    """Caps that differ from the defaults of TextLimits, for a task that these do not fit."""
 
     @abstractmethod
     def rules(self) -> str:
@@ -52,7 +52,7 @@ class TextTask(gym.Env[Any, ActionT], Generic[ActionT]):
 
     @abstractmethod
     def legal_actions(self) -> list[str]:
-        """Returns names of the actions that can be taken now; empty when the action is free text."""
+        """Returns the names of the actions that can be taken now; empty if the action is free text."""
 
     @property
     @abstractmethod
@@ -62,38 +62,37 @@ class TextTask(gym.Env[Any, ActionT], Generic[ActionT]):
     @property
     @abstractmethod
     def instance_key(self) -> str:
-        """Canonical text of the instance: equal keys mean the same instance. Decides the split."""
+        """Canonical text of the instance: equal keys mean the same instance. It decides the split."""
 
     def solve(self) -> list[str] | None:
-        """Returns action names that reach the goal from here if chance allows, or None if there are none."""
+        """Returns the actions of a solution from here, which reach the goal if chance allows; None if there is none."""
         raise NotImplementedError(f"{self.title} has no solver")
 
     def fewest_actions(self) -> int:
-        """Returns how many actions every success takes at least, whatever the instance; tighter caps are refused."""
+        """Returns the fewest actions that any success takes, whatever the instance; tighter caps are refused."""
         return 1
 
     def random_action(self, rng: np.random.Generator) -> str:
-        """Returns a legal action's name, uniformly at random. A task with free-text actions must override it."""
+        """Returns a legal action's name, uniformly at random."""
         legal = self.legal_actions()
         if not legal:
             raise NotImplementedError(f"{self.title} has no random actions")
         return legal[int(rng.integers(len(legal)))]
 
     def best_success(self, max_turns: int, max_actions_per_turn: int, max_actions: int) -> float:
-        """Returns greatest chance of success from here under the caps. Assumes certain moves and a solver that is
-        shortest.
+        """Returns the best policy's chance of success from here under the caps.
+
+        The default assumes deterministic moves, and that `solve` returns a shortest solution.
         """
         solution = self.solve()
         return float(solution is not None and len(solution) <= min(max_actions, max_turns * max_actions_per_turn))
 
     def blind_choices(self, num_actions: int) -> tuple[int, ...]:
-        """Says how many choices each step of a plan has that is made without looking at the state, for
-        `num_actions`.
-        """
+        """Returns the number of choices at each step of a blind plan, one that ignores the state, of `num_actions`."""
         return (len(self.legal_actions()),) * num_actions
 
     def blind_success(self, plan: tuple[int, ...]) -> float:
-        """Returns chance of success if `plan` (indices into the choices of `blind_choices`) is played from here."""
+        """Returns the chance of success of `plan` (indices into the choices of `blind_choices`) from here."""
         raise NotImplementedError(f"{self.title} has no blind plans")
 
     def _seed_or_draw(self, seed: int | None, pool_size: int | None = None) -> int:
@@ -105,6 +104,18 @@ class TextTask(gym.Env[Any, ActionT], Generic[ActionT]):
     def render(self) -> str:  # type: ignore[override]
         """Returns the state as text (render mode "ansi")."""
         return self.describe()
+
+
+class FreeTextTask(TextTask[str]):
+    """A task whose actions are free text, which cannot be listed."""
+
+    def legal_actions(self) -> list[str]:
+        """Returns an empty list."""
+        return []
+
+    @abstractmethod
+    def random_action(self, rng: np.random.Generator) -> str:
+        """Returns a random action, for the baseline of random play."""
 
 
 def read_options(seed: int | None, options: Tree | None) -> tuple[Split, int | None]:
@@ -122,16 +133,16 @@ def read_options(seed: int | None, options: Tree | None) -> tuple[Split, int | N
 
 
 def check_pool_size(pool_size: int | None) -> None:
-    """Raises ValueError unless `pool_size` is a number of instances, or None for no bound."""
+    """Raises ValueError unless `pool_size` is a positive number of instances, or None for no bound."""
     if pool_size is not None and pool_size < 1:
         raise ValueError(f"pool_size must be ≥ 1 or None, got {pool_size}")
 
 
 def chance_seed(outcome_seed: int) -> int:
-    """Returns seed of the stream that the chance inside an episode is drawn from.
+    """Returns the seed of the chance inside an episode.
 
-    Never the stream that instances are drawn from, even where the two seeds are equal: else the luck would be a
-    function of the map.
+    It differs from the seed of the instance even if `outcome_seed` equals it: else chance would be a function of the
+    map.
 
     Raises:
         ValueError: a negative seed.
@@ -142,4 +153,4 @@ def chance_seed(outcome_seed: int) -> int:
 
 
 AnyTask: TypeAlias = TextTask[Any]
-"""A task with actions of whatever kind."""
+"""A task with any kind of actions."""

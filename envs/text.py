@@ -27,12 +27,12 @@ SHOWS = ("message", "state")
 
 @dataclass(frozen=True)
 class TextLimits:
-    """How an episode is cut into turns (RAGEN's defaults: 5 turns, 10 actions, penalty −0.1).
+    """Limits of an episode and the form of its prompts (RAGEN's defaults: 5 turns, 10 actions, penalty −0.1).
 
     Attributes:
-        max_turns: turns an episode may take.
-        max_actions_per_turn: actions of one reply that are run; the rest is ignored and the next prompt says so.
-        max_actions: actions an episode may take.
+        max_turns: most turns of an episode.
+        max_actions_per_turn: most actions of one reply that are run; the rest is ignored and the next prompt says so.
+        max_actions: most actions of an episode.
         format_penalty: added to the reward of a turn with no valid action.
         think: whether a reply must hold a `<think>` part (True) or must not (False).
         prompt_style: "full" tells rules and reply format in the system message; "brief" only names the task, for
@@ -61,7 +61,7 @@ class TextLimits:
 
 
 def check_limit_names(kind: type[Any], given: Iterable[str]) -> None:
-    """Raises ValueError, with the allowed names, if one of `given` is no field of the dataclass `kind`."""
+    """Raises ValueError, naming the allowed names, if one of `given` is not a field of the dataclass `kind`."""
     allowed = [field.name for field in fields(kind)]
     for key in given:
         if key not in allowed:
@@ -130,7 +130,7 @@ class TextEnv(gym.Env[str, str]):
 
     @property
     def actions_left(self) -> int:
-        """Actions the episode may still take."""
+        """Number of actions that the episode may still take."""
         return self.limits.max_actions - self.actions_taken
 
     def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[str, Tree]:
@@ -225,7 +225,7 @@ def _check_reach(task: AnyTask, limits: TextLimits) -> None:
 
 
 def _feedback(reward: float, run: list[str], dropped: list[str]) -> str:
-    """Says what the next prompt says of the last turn."""
+    """Returns the sentences of the next prompt about the last turn."""
     if not run:
         return f"Reward {reward:.1f}, no valid action"
     return f"Reward {reward:.1f}" + (f", ignored {len(dropped)}" if dropped else "")

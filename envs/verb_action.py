@@ -1,20 +1,20 @@
-"""Actions of the form `verb[argument]`, such as `search[red shoes]`: how they are read from untrusted text."""
+"""Actions of the form `verb[argument]`, such as `search[red shoes]`, parsed from untrusted text."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 MAX_ARGUMENT = 300
-"""Characters of an argument. No search or answer needs more, and what works on it need not be fast."""
+"""Most characters of an argument: chosen freely, some fifty words; it bounds the work of everything that reads it."""
 
 
 def parse_verb(text: str, verbs: Collection[str], longest: int = MAX_ARGUMENT) -> tuple[str, str] | None:
-    """Returns (verb, stripped argument), or None if `text` is none of `verbs` with something in brackets.
+    """Returns (verb, stripped argument), or None if `text` is not one of `verbs` with an argument in brackets.
 
     Args:
         text: untrusted.
-        verbs: what may stand in front of the bracket, lower-case; any case is taken.
-        longest: characters of an argument.
+        verbs: the allowed verbs, in lower case; `text` may have any case.
+        longest: most characters of an argument.
     """
     text = text.strip()
     if len(text) > longest + 50 or not text.endswith("]"):

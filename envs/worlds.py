@@ -1,10 +1,10 @@
-"""The names of all environments, for one agent and for several seats, and the door for a user's own."""
+"""The registry of all environments, for one agent and for several seats, open to a user's own."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import gymnasium as gym
 
@@ -45,11 +45,11 @@ GAMES: dict[str, str] = {
 """Shipped games: short name → import path."""
 
 
-def construct(name: str, world: type, settings: Mapping[str, Any]) -> object:
-    """Returns an instance of a user's class with `settings`.
+def construct(name: str, world: type, settings: Mapping[str, object]) -> object:
+    """Constructs a user's class with `settings`.
 
     Raises:
-        ValueError: settings that its constructor does not take, or whatever the constructor itself raises; a sentence.
+        ValueError: settings that its constructor does not take, or any error of the constructor itself; a sentence.
     """
     parameters = inspect.signature(world).parameters
     takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())

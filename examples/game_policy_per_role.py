@@ -22,7 +22,7 @@ from rllib_ragen.starpo.config import StarPOConfig
 
 
 def main() -> None:
-    """Trains and says how it stands against scripted players."""
+    """Trains, and prints the results against scripted players."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--iterations", type=int, default=60, help="updates")
     parser.add_argument("--seed", type=int, default=0, help="everything random follows from it")

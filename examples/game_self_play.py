@@ -2,8 +2,8 @@
 
 What it shows
     Self-play. Every game gives two trajectories, one per seat, each with its own tokens and rewards; the baseline of
-    a seat is its own (estimator rae). The small model knows legal moves and tells the board in its thoughts; the pull
-    towards it (kl_coeff) keeps what it tells true.
+    a seat is its own (estimator rae). The small model knows legal moves and describes the board in its thoughts; the KL
+    penalty to it (kl_coeff) keeps the descriptions true.
 
 How to run it
     python examples/game_self_play.py
@@ -24,7 +24,7 @@ from rllib_ragen.starpo.config import StarPOConfig
 
 
 def main() -> None:
-    """Trains and says how it stands against scripted players."""
+    """Trains, and prints the results against scripted players."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--iterations", type=int, default=60, help="updates")
     parser.add_argument("--seed", type=int, default=0, help="everything random follows from it")

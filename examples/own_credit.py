@@ -2,8 +2,8 @@
 
 What it shows
     `MedianBaseline` is an estimator: raw rewards in, an advantage per sampled token out. Its constructor's parameters
-    are given the keys of `credit` of the same name (here none). `keep_mixed` is a filter: which groups are learnt from.
-    `unclipped` is a loss: the plain policy gradient, without PPO's clip.
+    are given the keys of `credit` of the same name (here none). `keep_mixed` is a filter: it selects the groups to
+    train on. `unclipped` is a loss: the plain policy gradient, without PPO's clip.
 
 How to run it
     python examples/own_credit.py
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 
 class MedianBaseline(GroupEstimator):
-    """A = R − median of the group: one lucky member does not make all others look bad."""
+    """A = R − median of the group, which a single outlier hardly changes."""
 
     def advantages(self, returns: Returns) -> Returns:
-        """[n] → [n], one group."""
+        """Returns [n] advantages of one group's [n] returns."""
         return np.asarray(returns - np.median(returns), np.float64)
 
 
 def keep_mixed(ranking: GroupRanking) -> Collection[str]:
-    """The groups in which some succeed and some do not; where there is none, all."""
+    """Keeps the groups in which some succeed and some do not; all if there is none."""
     mixed = [
         group
         for group in ranking.groups
@@ -51,13 +51,13 @@ def keep_mixed(ranking: GroupRanking) -> Collection[str]:
 
 
 def unclipped(tokens: PolicyTokens) -> tuple[Tensor, Tensor]:
-    """−ρ A per token, and no clip anywhere."""
+    """Returns −ρ A per token, and no clip anywhere."""
     ratio = tokens.log_ratio.exp()
     return -ratio * tokens.advantages, ratio < 0
 
 
 def main() -> None:
-    """Registers the three by words, and trains with them."""
+    """Registers the three by name, and trains with them."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--iterations", type=int, default=2, help="updates")
     parser.add_argument("--num-learners", type=int, default=0, help="processes that learn; 0: this one")

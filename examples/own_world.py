@@ -1,9 +1,9 @@
 """A world of one's own: a treasure hunt on a strip of sand, trained on as any shipped environment is.
 
 What it shows
-    A TextTask says rules, states and actions in words; prompts, replies, turns and penalties are the package's. Its
-    constructor's parameters are the settings that `env.task` may give. It is named by an import path, also in YAML, or
-    by a word that `register_text_env` was given.
+    A TextTask describes rules, states and actions in words; prompts, replies, turns and penalties are the package's.
+    Its constructor's parameters are the settings of `env.task`. It is named by an import path, also in YAML, or by a
+    name that was given to `register_text_env`.
 
 How to run it
     python examples/own_world.py
@@ -48,37 +48,37 @@ class TreasureHunt(TextTask[int]):
         self.found = False
 
     def rules(self) -> str:
-        """The task in words."""
+        """Returns the task in words."""
         return (
             f"You stand on a strip of {self.fields} fields, 1 to {self.fields}. Walk to the treasure and dig, once. "
             f"Actions: {', '.join(ACTIONS)}. The treasure gives 1."
         )
 
     def describe(self) -> str:
-        """Where the player and the treasure are."""
+        """Returns the positions of the player and the treasure."""
         return f"You are on field {self.player + 1}, the treasure is on field {self.treasure + 1}"
 
     def parse_action(self, text: str) -> int | None:
-        """Left, Right or Dig, in any case."""
+        """Returns the number of the action named `text` (Left, Right, Dig in any case), or None."""
         names = [name.lower() for name in ACTIONS]
         return names.index(text.strip().lower()) if text.strip().lower() in names else None
 
     def legal_actions(self) -> list[str]:
-        """All three; the edge holds the player back."""
+        """Returns all three actions; the edge holds the player back."""
         return list(ACTIONS)
 
     @property
     def success(self) -> bool:
-        """The treasure is found."""
+        """Whether the treasure is found."""
         return self.found
 
     @property
     def instance_key(self) -> str:
-        """Start and treasure."""
+        """The positions of start and treasure."""
         return f"{self.fields} {self.start} {self.treasure}"
 
     def solve(self) -> list[str] | None:
-        """The way to the treasure, and digging."""
+        """Returns the way to the treasure, and digging."""
         way = self.treasure - self.player
         return ["Right" if way > 0 else "Left"] * abs(way) + ["Dig"]
 
@@ -107,7 +107,7 @@ class TreasureHunt(TextTask[int]):
 
 
 def main() -> None:
-    """Registers the world by a word, and trains on it."""
+    """Registers the world under a name, and trains on it."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--iterations", type=int, default=2, help="updates")
     parser.add_argument("--num-env-runners", type=int, default=1, help="processes that sample")

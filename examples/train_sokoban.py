@@ -59,7 +59,7 @@ def main() -> None:
         metrics = algo.train()["starpo"]
         print(
             f"{iteration + 1:4}  success {metrics['success']:.1%}  return {metrics['return_mean']:.2f}"
-            f"  spread {metrics['group_reward_std']:.2f}  entropy {metrics['entropy']:.3f}"
+            f"  reward std {metrics['group_reward_std']:.2f}  entropy {metrics['entropy']:.3f}"
             f"  gap {metrics['logprob_gap_max']:.1e}"
             f"  rollout {metrics['time_rollout_s']:.1f} s  update {metrics['time_update_s']:.1f} s",
             flush=True,

@@ -1,4 +1,4 @@
-"""What pulls at the weights, by reward spread of the groups: `python -m rllib_ragen.gradients results/RUN`."""
+"""Gradient norms of the loss's terms by the groups' reward std: `python -m rllib_ragen.gradients results/RUN`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from rllib_ragen.starpo.checks.build_config import build_config
 
 _FLAGS = ("--engine", "--num-env-runners", "--num-groups", "--group-size")
 _BUCKETS = 6
-"""Buckets of the table where none are asked for: as many as a run logs."""
+"""Default number of buckets of the table: as many as a run logs."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the command; its exit code: 0 done, 2 bad input."""
+    """Runs the command → its exit code: 0 done, 2 bad input."""
     options = parse(arguments)
 
     def work() -> None:
@@ -37,10 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Returns the command line."""
+    """Parses the command line."""
     parser = make_parser(
         "gradients",
-        "Plays the batch that would be trained on next, sorts its groups by reward spread into buckets, and prints the"
+        "Plays the batch that would be trained on next, sorts its groups by reward std into buckets, and prints the"
         " gradient norms of each bucket's task, entropy and KL terms. No step is taken.",
         _FLAGS,
     )
@@ -73,10 +73,10 @@ def plan(options: argparse.Namespace) -> tuple[RunConfig, SavedState, Path]:
 
 
 def measure(config: RunConfig, saved: SavedState, num_buckets: int, out: Path) -> None:
-    """Prints the table and writes the JSON.
+    """Measures the gradients, prints the table and writes the JSON.
 
     Raises:
-        ConfigError: Ray has not what the config asks for, or every episode failed.
+        ConfigError: Ray lacks resources that the config asks for, or every episode failed.
     """
     start_ray(config)
     from rllib_ragen.diagnostics.gradient_buckets import gradient_table

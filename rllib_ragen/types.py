@@ -1,4 +1,4 @@
-"""The vocabulary of the project, on one page: what is sampled, what a trajectory is, what the learner sees."""
+"""The vocabulary of the project, on one page: samples, trajectories, and the learner's rows."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ DEFAULT_MODULE = "default_policy"
 
 
 class StopReason(StrEnum):
-    """Why an episode ended."""
+    """The reason why an episode ended."""
 
     GOAL = "goal"
     """The task's goal was reached."""
     FAILED = "failed"
-    """The task ended without its goal (a hole, a wrong final answer)."""
+    """The task ended without its goal being reached (a hole, a wrong final answer)."""
     MAX_TURNS = "max_turns"
-    """The cap on turns."""
+    """The cap on turns was reached."""
     MAX_ACTIONS = "max_actions"
-    """The cap on actions."""
+    """The cap on actions was reached."""
     CONTEXT_FULL = "context_full"
-    """The next prompt, or one more token, would not fit the model's length."""
+    """The next prompt, or one more token, would not fit the context."""
     ENV_ERROR = "env_error"
     """The environment raised; the trajectory is dropped before any statistic."""
     ENGINE_ERROR = "engine_error"
@@ -42,7 +42,7 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True)
 class Sampling:
-    """How one reply is sampled.
+    """The sampling settings of one reply.
 
     Log-probs are those of the distribution that is sampled from: temperature-scaled, full vocabulary
     (renormalised over the kept tokens if top_p < 1 or top_k > 0). temperature 0 means greedy; its log-probs are the
@@ -55,7 +55,7 @@ class Sampling:
     top_p: float = 1.0
     top_k: int = 0
     seed: int | None = None
-    """Seeds this request alone: the same seed and prompt give the same reply, whatever else is in the batch."""
+    """Seed of this request alone: the same seed and prompt give the same reply, in any batch."""
 
 
 @dataclass(frozen=True)
@@ -66,35 +66,35 @@ class Sampled:
     logprobs: list[float]
     """Behaviour log-prob of each token, in nats, at the sampling temperature."""
     finished: bool
-    """True if a stop token was sampled, False if the reply hit max_tokens or the model's length."""
+    """Whether a stop token was sampled; else the reply reached max_tokens or the model's length."""
     policy_version: int
     """Number of updates of the weights that sampled it."""
     cached_tokens: int = field(default=0, compare=False)
-    """Prompt tokens that the engine did not compute again: how it was made, not what it is."""
+    """Number of prompt tokens from the engine's cache; not part of the reply's identity."""
 
 
 @dataclass
 class Turn:
-    """One turn: what the prompt gained, what the model sampled, what the environment said."""
+    """One turn: the new prompt tokens, the sampled reply, and the environment's reward."""
 
     prompt_ids: IntArray
-    """Tokens the context gained since the last sampled token: never trained."""
+    """Tokens added to the context since the last sampled token; never trained."""
     reply_ids: IntArray
-    """Tokens the model sampled: exactly these are trained."""
+    """Tokens sampled by the model; exactly these are trained."""
     logprobs: FloatArray
     """[len(reply_ids)] behaviour log-probs."""
     reward: float
     """What is trained on: the environment's reward, or the weighted sum with others (`rewards`)."""
     policy_version: int
     valid: bool = True
-    """A valid action ran."""
+    """Whether a valid action was run."""
     num_actions: int = 0
     cached_tokens: int = 0
-    """Tokens of the whole context before the reply that the engine did not compute again."""
+    """Number of tokens of the whole context before the reply that came from the engine's cache."""
     prompt: str = ""
     """The user message, for people to read; never tokenised again."""
     state: str = ""
-    """The environment's state in which the turn was taken, as text without counters: equal states, equal texts."""
+    """Environment state in which the turn was taken, as text without counters, equal for equal states."""
     reply: str = ""
     """The decoded reply, for people and for the environment; never tokenised again."""
     raw_reward: float | None = None
@@ -108,10 +108,10 @@ class Turn:
 
 @dataclass
 class Trajectory:
-    """One episode of one agent. Concatenate prompt_ids, reply_ids, prompt_ids, … and you have what the engine saw."""
+    """One episode of one agent. prompt_ids, reply_ids, prompt_ids, … concatenated are the engine's token stream."""
 
     group_id: str
-    """Names the (policy, role, task instance) whose trajectories are compared with each other."""
+    """Id of the (policy, role, task instance) whose trajectories are compared with each other."""
     env_seed: int
     outcome_seed: int
     turns: list[Turn] = field(default_factory=list)
@@ -120,11 +120,11 @@ class Trajectory:
     module_id: str = DEFAULT_MODULE
     agent_id: str = "default_agent"
     error: str = ""
-    """What went wrong, if stop_reason.failed."""
+    """Error message, if stop_reason.failed."""
     outcome: str = ""
-    """Result of a game that says so: win, draw or loss."""
+    """Outcome of a game: win, draw or loss; empty if there is none."""
     index: int = field(default=-1, compare=False)
-    """Place in the batch that an iteration learns from; −1: in none."""
+    """Position in the batch of an iteration; −1: in none."""
     instance_key: str = ""
     """Canonical text of the task instance; empty where the environment names none."""
     rewards: dict[str, float] = field(default_factory=dict)
@@ -136,7 +136,7 @@ class Trajectory:
 
     @property
     def instance(self) -> str:
-        """What tells task instances apart: their key, or else the seed that they were drawn with."""
+        """Identity of the task instance: its key, or else the seed that it was drawn with."""
         return self.instance_key or f"seed {self.env_seed}"
 
     @property
@@ -151,28 +151,26 @@ class Trajectory:
 
     @property
     def num_tokens(self) -> int:
-        """Prompt and reply tokens."""
+        """Number of prompt and reply tokens."""
         return sum(len(turn.prompt_ids) + len(turn.reply_ids) for turn in self.turns)
 
     @property
     def num_reply_tokens(self) -> int:
-        """Sampled tokens: the number of trained positions."""
+        """Number of sampled tokens, the trained positions."""
         return sum(len(turn.reply_ids) for turn in self.turns)
 
     def token_ids(self) -> IntArray:
-        """Returns [num_tokens] the exact token stream."""
+        """Returns the exact token stream, [num_tokens]."""
         parts = [ids for turn in self.turns for ids in (turn.prompt_ids, turn.reply_ids)]
         return np.concatenate(parts) if parts else np.zeros(0, np.int32)
 
     def turn_index(self) -> IntArray:
-        """Returns [num_tokens] the turn whose reply a token belongs to, −1 for prompt tokens. Its ≥ 0 is the loss
-        mask.
-        """
+        """Returns the turn of each reply token and −1 for prompt tokens, [num_tokens]. Its ≥ 0 is the loss mask."""
         parts = [np.full(n, k, np.int32) for i, t in enumerate(self.turns) for n, k in _spans(t, i)]
         return np.concatenate(parts) if parts else np.zeros(0, np.int32)
 
     def behaviour_logprobs(self) -> FloatArray:
-        """Returns [num_tokens] the sampler's log-probs, 0 on prompt tokens."""
+        """Returns the sampler's log-probs, 0 on prompt tokens, [num_tokens]."""
         parts = [a for t in self.turns for a in (np.zeros(len(t.prompt_ids), np.float32), t.logprobs)]
         return np.concatenate(parts) if parts else np.zeros(0, np.float32)
 
@@ -185,7 +183,7 @@ def _spans(turn: Turn, index: int) -> tuple[tuple[int, int], tuple[int, int]]:
 class TokenRow:
     """One trajectory as the learner sees it; all arrays are [length] and aligned with `token_ids`.
 
-    Position i of `mask`, `logprobs`, `advantages` and `returns` speaks of token i itself (the one predicted from
+    Position i of `mask`, `logprobs`, `advantages` and `returns` is about token i itself (the one predicted from
     tokens < i); positions outside the mask are 0. The first token is never in the mask.
     """
 
@@ -194,21 +192,21 @@ class TokenRow:
     logprobs: FloatArray
     advantages: FloatArray
     returns: FloatArray
-    """Targets of the critic; zeros when the estimator has none."""
+    """Targets of the critic; zeros if the estimator has none."""
     old_values: FloatArray
-    """The critic's values when the batch was sampled, for value clipping; zeros when there is none."""
+    """The critic's values when the batch was sampled, for value clipping; zeros without a critic."""
     weight: float = 1.0
     """Factor on this trajectory's policy loss."""
     module_id: str = DEFAULT_MODULE
     index: int = field(default=-1, compare=False)
-    """Place among the rows of an update; −1: in none."""
+    """Position among the rows of an update; −1: in none."""
 
     @property
     def num_tokens(self) -> int:
-        """Padded length is counted elsewhere: this is the true one."""
+        """Number of tokens, without padding."""
         return len(self.token_ids)
 
     @property
     def num_trained_tokens(self) -> int:
-        """Positions in the mask."""
+        """Number of positions in the mask."""
         return int(self.mask.sum())

@@ -36,7 +36,7 @@ from benchmarks.mutations.trial import try_module
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Tries what is asked for, records it and makes the page."""
+    """Tries the modules asked for, records the results and makes the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("modules", nargs="*", help="below rllib_ragen/; none: those whose code or tests have changed")
     options = parser.parse_args(arguments)
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _in_a_fork(module: str, tests: Sequence[str]) -> Record | None:
-    """The record; None if the module as it is fails its tests, which is said. pytest runs once in a process."""
+    """Tries a module in a child process, because pytest runs once per process → None if its unchanged code fails."""
     if not module.startswith("credit/"):
         # Imported once, not in every fork.
         importlib.import_module("rllib_ragen.learner.learner")

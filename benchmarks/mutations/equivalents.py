@@ -1,4 +1,4 @@
-"""Changes that change nothing that anybody can see, each with the reason."""
+"""Equivalent mutations: changes without an observable effect, each with the reason."""
 
 from __future__ import annotations
 
@@ -90,4 +90,4 @@ EQUIVALENT: dict[str, dict[tuple[str, str], str]] = {
         ("TextSession.take", "return False → return None"): "it is only asked whether it is true",
     },
 }
-"""By module; by function and change, as `mutations` names them."""
+"""Reasons by module, and by function and change as named by `mutations`."""

@@ -1,4 +1,4 @@
-"""Puts a changed module into effect in a process that has imported the module, its users and its tests."""
+"""Applies a changed module in a process that has imported the module, its users and its tests."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _OURS = ("rllib_ragen", "ragen_envs", "tests", "benchmarks")
 
 
 def graft(module: ModuleType, code: CodeType, names: Collection[str]) -> None:
-    """Runs `code` beside `module`, and gives functions, methods and constants of these names what differs in it.
+    """Runs `code` beside `module`, and replaces the code of functions and methods and the constants of these names.
 
     Functions and classes stay the objects that others have imported, so nothing needs to be imported again: that takes
-    milliseconds where a new process takes ten seconds.
+    milliseconds, a new process ten seconds.
     """
     changed: dict[str, Any] = {
         "__name__": module.__name__,
@@ -37,7 +37,7 @@ def graft(module: ModuleType, code: CodeType, names: Collection[str]) -> None:
 
 
 def _graft(old: Any, new: Any) -> bool:
-    """Whether `old` is a function or class that now does what `new` does."""
+    """Gives the function or class `old` the code of `new` → False for anything else."""
     old, new = _plain(old), _plain(new)
     if isinstance(old, FunctionType) and isinstance(new, FunctionType):
         if len(old.__code__.co_freevars) != len(new.__code__.co_freevars):
@@ -59,7 +59,7 @@ def _graft(old: Any, new: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """The function inside a method, property or cache."""
+    """Returns the function inside a method, property or cache."""
     if isinstance(value, (classmethod, staticmethod)):
         return value.__func__
     if isinstance(value, property):

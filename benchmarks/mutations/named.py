@@ -51,11 +51,11 @@ NAMED: dict[str, dict[str, tuple[str, str]]] = {
             "Stream.TRAINING_SAMPLING, run_seed, group, member",
             "Stream.TRAINING_SAMPLING, run_seed, group",
         ),
-        "members of a group share the luck in the instance": (
+        "members of a group share the outcome seed": (
             "Stream.TRAINING_OUTCOME, run_seed, group, member",
             "Stream.TRAINING_OUTCOME, run_seed, group",
         ),
-        "the sampler's seed is that of the luck in the instance": (
+        "the sampling seed is the outcome seed": (
             "Stream.TRAINING_SAMPLING",
             "Stream.TRAINING_OUTCOME",
         ),

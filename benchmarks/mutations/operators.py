@@ -1,4 +1,4 @@
-"""The changes: which expressions and statements are replaced, and by what."""
+"""The mutation operators: replacements of expressions and statements."""
 
 from __future__ import annotations
 
@@ -47,31 +47,31 @@ _KEPT_KEYWORDS = {"strict", "device", "dtype", "non_blocking", "bound"}
 variable's."""
 _UNTOUCHED_FIELDS = {"annotation", "returns", "decorator_list", "type_comment", "type_params", "bases", "keywords"}
 _UNTOUCHED = (ast.JoinedStr, ast.Assert, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal)
-"""Texts for people, and what is said to type checkers."""
+"""Nodes that are not changed: texts for people, and statements for type checkers."""
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """One change of one module."""
+    """A change of a module."""
 
     where: str
     """Qualified name of the function or class, or "module"."""
     line: int
     change: str
-    """`before → after`, with #2, #3 … if the same change can be made in several places there."""
+    """The change in words, `before → after`, with #2, #3 … for further places of the same change."""
     code: CodeType
-    """The whole module, changed."""
+    """Code of the whole changed module."""
     names: frozenset[str]
-    """What of the module's names that makes another thing of."""
+    """Names of the module that the change affects."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """What it is known by: its line may move."""
+        """Identity of the mutation, without its line, which may move."""
         return self.where, self.change
 
 
 def mutations(source: str, filename: str) -> Iterator[Mutation]:
-    """Every change of a module, top to bottom."""
+    """Yields every change of a module, top to bottom."""
     tree = ast.parse(source)
     seen: Counter[tuple[str, str]] = Counter()
     names: frozenset[str] = frozenset()
@@ -116,7 +116,9 @@ def _put(holder: ast.AST, field: str, index: int | None, node: ast.AST) -> None:
 
 
 def _slots(holder: ast.AST, where: str) -> Iterator[tuple[str, ast.AST, str, int | None, ast.AST]]:
-    """(function, parent, field, position in the field, node) of all that may be changed below `holder`."""
+    """Yields (function, parent, field, position in the field, node) for all nodes below `holder` that may be
+    changed.
+    """
     for field, value in ast.iter_fields(holder):
         if field in _UNTOUCHED_FIELDS and not (field == "keywords" and isinstance(holder, ast.Call)):
             continue
@@ -238,7 +240,7 @@ def _of_statement(node: ast.stmt) -> Iterator[ast.AST]:
 
 
 def _changes_something(target: ast.expr, value: ast.expr) -> bool:
-    """Whether, without the assignment, what it sets would still be there: with another value."""
+    """Returns whether the target would still exist without the assignment, with another value."""
     if isinstance(target, ast.Name):
         return any(isinstance(node, ast.Name) and node.id == target.id for node in ast.walk(value))
     return isinstance(target, (ast.Attribute, ast.Subscript))

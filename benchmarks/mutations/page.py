@@ -21,42 +21,42 @@ _BEGIN, _END = "<!-- made by benchmarks/mutations -->", "<!-- end -->"
 
 @dataclass(frozen=True)
 class Record:
-    """What became of one module's changes."""
+    """The results of one module's changes."""
 
     module: str
     digest: str
-    """Of the module's code and tests when they were tried."""
+    """Digest of the module's code and tests at the trial."""
     tests: int
     changes: int
     endless: int
-    """Of the changes that were seen: those that made the tests run for ever."""
+    """Number of seen changes that made the tests run for ever."""
     survivors: list[list[str]]
-    """[function, change] of what no test saw."""
+    """Changes that no test saw: [function, change]."""
     equivalent: list[list[str]]
     """[function, change, reason] of what changes nothing."""
     named: list[str]
     """Changes that have a name (named.py), seen or not."""
     seconds: float
-    """CPU time."""
+    """CPU time of the trial in seconds."""
 
     @property
     def seen(self) -> int:
-        """Changes that made a test fail."""
+        """Number of changes that made a test fail."""
         return self.changes - len(self.survivors) - len(self.equivalent)
 
     def to_json(self) -> str:
-        """One line."""
+        """Returns the record as one line of JSON."""
         return json.dumps(asdict(self), ensure_ascii=False)
 
 
 def read_records() -> dict[str, Record]:
-    """By module."""
+    """Reads the records by module."""
     lines = RECORDS.read_text(encoding="utf-8").splitlines() if RECORDS.exists() else []
     return {record.module: record for record in (Record(**json.loads(line)) for line in lines)}
 
 
 def seen_share(records: Sequence[Record]) -> float:
-    """Of the changes that change something."""
+    """Returns the share of changes that tests saw, without equivalent ones."""
     return sum(one.seen for one in records) / max(1, sum(one.changes - len(one.equivalent) for one in records))
 
 
@@ -68,7 +68,7 @@ def enough_is_seen(records: Sequence[Record]) -> bool:
 
 
 def write_page(page: Path, records: Sequence[Record]) -> None:
-    """Replaces what stands between the page's two marks."""
+    """Replaces the text between the page's two marks."""
     text = page.read_text(encoding="utf-8")
     before, after = text[: text.index(_BEGIN)], text[text.index(_END) :]
     page.write_text(f"{before}{_BEGIN}\n\n{_made(records)}\n\n{after}", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Which modules are changed, and which tests have to see it: those of the module itself, which are fast."""
+"""The modules to change, and the tests that should see it: those of the module itself, which are fast."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.mutations.named import NAMED
 
 TOP = Path(__file__).parents[2]
 FOLDERS = ("credit", "learner/losses")
-"""Every module in these is changed."""
+"""Folders of which every module is changed."""
 _GROUPS = ("credit/test_group_estimators.py", "credit/test_faults.py")
 _TURNS = ("credit/test_turn_estimators.py",)
 _DOORS = ("doors/test_names.py",)
@@ -47,7 +47,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "rollout/specs.py": ("rollout/test_specs.py",),
     "rollout/text_session.py": ("rollout/test_text_session.py", "rollout/test_verdicts.py"),
 }
-"""Test files below tests/ by path below rllib_ragen/, of modules whose tests have neither their name nor folder."""
+"""Test files below tests/ by path below rllib_ragen/, for modules whose tests have neither their name nor folder."""
 
 NAMED_ONLY: dict[str, tuple[str, ...]] = {
     "learner/learner.py": ("learner/test_coefficients.py",),
@@ -56,9 +56,9 @@ NAMED_ONLY: dict[str, tuple[str, ...]] = {
 
 
 def planned() -> dict[str, tuple[str, ...]]:
-    """Of every module, by path below rllib_ragen/: its test files below tests/.
+    """Returns the test files below tests/ of every module, by path below rllib_ragen/.
 
-    A module of FOLDERS has `test_<module>.py` or `test_<module>_loss.py`, or what ELSEWHERE says, or else all tests of
+    A module of FOLDERS has `test_<module>.py` or `test_<module>_loss.py`, or those in ELSEWHERE, or else all tests of
     its folder.
     """
     found = {}

@@ -1,4 +1,4 @@
-"""Every change of one module, each in a process of its own, against the tests of that module."""
+"""The trial of one module: each change in its own process, against the module's tests."""
 
 from __future__ import annotations
 
@@ -31,22 +31,23 @@ less, has two minutes of it."""
 WALL_LIMIT_S = 3600
 """Likewise of what waits for ever where no test's limit can end it."""
 _SURVIVED, _SEEN, _ENDLESS = 0, 1, 2
+"""Exit codes of a child."""
 
 
 @dataclass
 class Trial:
-    """What became of one module's changes."""
+    """The results of one module's changes."""
 
     module: str
     tests: int = 0
-    """Tests that every change had to pass."""
+    """Number of tests for each change."""
     seconds: float = 0.0
-    """CPU time."""
+    """CPU time of the trial in seconds."""
     number: int = 0
     endless: int = 0
     survivors: list[Mutation] = field(default_factory=list)
     killers: Counter[str] = field(default_factory=Counter)
-    """How many changes each test saw first."""
+    """Number of changes that each test saw first."""
 
 
 def try_module(module: str, test_files: Sequence[str]) -> Trial:
@@ -79,12 +80,12 @@ class _Loop:
         self._failed = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Remembers that a test failed."""
+        """Records that a test failed."""
         self._failed = self._failed or report.failed
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Forks for every change; the tests that saw most so far are run first."""
+        """Forks for every change, with the tests that saw most changes so far first."""
         name = f"rllib_ragen.{self.trial.module.removesuffix('.py').replace('/', '.')}"
         module = importlib.import_module(name)
         filename = str(module.__file__)
@@ -117,7 +118,7 @@ class _Loop:
             yield from mutations(source, filename)
 
     def _fork(self, items: list[pytest.Item], module: str, mutation: Mutation | None, limit: float) -> tuple[int, str]:
-        """(what became of the change, the test that saw it)."""
+        """Runs the tests on one change in a child process → (result, the test that saw the change)."""
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
@@ -135,7 +136,7 @@ class _Loop:
         return os.WEXITSTATUS(status), killer
 
     def _run(self, items: list[pytest.Item], module: str, mutation: Mutation | None) -> str:
-        """In the child: the first test that fails, or ''."""
+        """Runs the tests in the child → the first test that fails, or ''."""
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         os.dup2(nowhere, 2)
@@ -156,12 +157,12 @@ class _Loop:
 
 
 def _is_property(item: pytest.Item) -> bool:
-    """Whether it tries many examples: slow, and what no example by hand shows is better shown by one."""
+    """Returns whether a test is a property test: slow, and changes are better seen by a handwritten example."""
     return bool(getattr(getattr(item, "obj", None), "is_hypothesis_test", False))
 
 
 def _wait(child: int) -> int:
-    """The child's exit status; it is killed at the wall limit."""
+    """Waits for the child → its exit status; it is killed at the wall limit."""
     deadline = time.monotonic() + WALL_LIMIT_S
     pause = 0.001
     while True:
@@ -175,6 +176,6 @@ def _wait(child: int) -> int:
 
 
 def _cpu() -> float:
-    """CPU seconds of this process and of the children that it has waited for."""
+    """Returns the CPU seconds of this process and of the children that it has waited for."""
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ragen_envs.splits import Split
 
 Pair = tuple[str, str]
-"""(safe-sounding name, risky-sounding name)."""
+"""A safe-sounding name and a risky-sounding one, in this order."""
 
 PAIRS: dict[Split, tuple[Pair, ...]] = {
     Split.TRAIN: (

@@ -1,4 +1,4 @@
-"""Bandit: one choice between a safe arm and a risky one, told apart only by what their names mean."""
+"""Bandit: one choice between a safe arm and a risky one, which differ only in the meaning of their names."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ragen_envs.tree import Tree
 class BanditEnv(TextTask[int]):
     """One action, then the end: the low arm pays little for certain, the high arm pays much but seldom.
 
-    An instance is a pair of names and the order they are shown in: 24 train, 8 val and 8 test instances, disjoint by
-    pair. Success is the choice of the high arm, whatever it pays.
+    An instance is a pair of names and the order in which they are shown: 24 train, 8 val and 8 test instances,
+    disjoint by pair. Success is the choice of the high arm, whatever it pays.
 
-    `reversed=True` asks whether a policy reasons or has learnt the sound of names: the safe-sounding name is the high
-    arm, and the state says that names mean their opposite. A policy that picks what sounds risky, right in the plain
-    variant, is always wrong in this one; one that reads the sentence is right in both.
+    `reversed=True` tests whether a policy reasons or has only learnt how names sound: the safe-sounding name is the
+    high arm, and the state says that names mean their opposite. A policy that picks what sounds risky, right in the
+    plain variant, is always wrong in this one; one that reads the sentence is right in both.
 
     Args:
         low_reward: what the low arm pays (the paper's first version: 0.15).
@@ -55,7 +55,7 @@ class BanditEnv(TextTask[int]):
         self._arms: tuple[str, ...] = ()
         self._high = 0
         self._chosen: int | None = None
-        self._luck = np.random.default_rng(0)
+        self._outcome_rng = np.random.default_rng(0)
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ class BanditEnv(TextTask[int]):
         return "\n".join(lines)
 
     def parse_action(self, text: str) -> int | None:
-        """Returns an arm's name, in any case."""
+        """Returns the index of the arm named `text` (case-insensitively), or None."""
         names = [name.lower() for name in self.arms]
         name = text.strip().lower()
         return names.index(name) if name in names else None
@@ -94,7 +94,7 @@ class BanditEnv(TextTask[int]):
 
     @property
     def success(self) -> bool:
-        """The high arm was chosen."""
+        """Whether the high arm was chosen."""
         return self._chosen is not None and self._chosen == self._high
 
     @property
@@ -107,11 +107,11 @@ class BanditEnv(TextTask[int]):
         return [self.arms[self._high]] if self._chosen is None else None
 
     def blind_choices(self, num_actions: int) -> tuple[int, ...]:
-        """Returns the first or the second arm, once."""
+        """Returns the number of arms: a blind plan is one choice between the first and the second."""
         return (len(self.arms),)
 
     def blind_success(self, plan: tuple[int, ...]) -> float:
-        """Returns 1 if the arm in place `plan[0]` is the high arm."""
+        """Returns 1 if arm `plan[0]` is the high arm, else 0."""
         return float(plan[:1] == (self._high,))
 
     def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[str, Tree]:
@@ -131,7 +131,7 @@ class BanditEnv(TextTask[int]):
         risky = 0 if swapped else 1
         self._high = 1 - risky if self.reversed else risky
         self._chosen = None
-        self._luck = np.random.default_rng(chance_seed(outcome_seed))
+        self._outcome_rng = np.random.default_rng(chance_seed(outcome_seed))
         return self.describe(), {"instance_key": self.instance_key}
 
     def step(self, action: int) -> tuple[str, float, bool, bool, Tree]:
@@ -146,6 +146,6 @@ class BanditEnv(TextTask[int]):
         if self._chosen is not None:
             raise gym.error.ResetNeeded("the arm is chosen: call reset()")
         self._chosen = int(action)
-        pays = self._luck.random() < self.high_probability
+        pays = self._outcome_rng.random() < self.high_probability
         reward = (self.high_reward if pays else 0.0) if self.success else self.low_reward
         return self.describe(), float(reward), True, False, {}

@@ -19,16 +19,16 @@ from ragen_envs.countdown.puzzle import (
 )
 from ragen_envs.spaces import MAX_STATE, AnyText
 from ragen_envs.splits import Split, draw_instance
-from ragen_envs.task import TextTask, check_pool_size, read_options
+from ragen_envs.task import FreeTextTask, check_pool_size, read_options
 from ragen_envs.tree import Tree
 
 _RIGHT_REWARD = 1.0
 """Reward of an expression that reaches the target."""
 _RIGHT_NUMBERS_REWARD = 0.1
-"""Reward of one that uses the right numbers only: RAGEN's partial credit, a tenth of the goal's."""
+"""Reward of one that uses the right numbers but misses the target: RAGEN's partial credit, a tenth of the goal's."""
 
 
-class CountdownEnv(TextTask[str]):
+class CountdownEnv(FreeTextTask):
     """One attempt: 1.0 for the target, 0.1 for the right numbers with a wrong value, else 0; then the end.
 
     The action is free text, an arithmetic expression. Text that is none is no action at all (no attempt is used).
@@ -93,13 +93,9 @@ class CountdownEnv(TextTask[str]):
         """Returns the text, spaces made even, if it is an arithmetic expression; `step` decides what it is worth."""
         return None if parse_expression(text) is None else " ".join(text.split())
 
-    def legal_actions(self) -> list[str]:
-        """Returns empty: the action is free text."""
-        return []
-
     @property
     def success(self) -> bool:
-        """The attempt reached the target."""
+        """Whether the attempt reached the target."""
         return self._solved
 
     @property
@@ -113,13 +109,11 @@ class CountdownEnv(TextTask[str]):
         return None if solution is None else [solution]
 
     def random_action(self, rng: np.random.Generator) -> str:
-        """Returns an expression that uses every number once, by random joins."""
+        """Returns an expression that uses every number once, joined in random order by random operations."""
         return random_expression(rng, self.puzzle.numbers)[1]
 
     def blind_choices(self, num_actions: int) -> tuple[int, ...]:
-        """Returns one template for all puzzles, such as first · second + third: which two terms to join, and how, each
-        time.
-        """
+        """Returns the number of choices at each join of a template such as first · second + third."""
         return template_choices(len(self.puzzle.numbers))
 
     def blind_success(self, plan: tuple[int, ...]) -> float:
@@ -135,7 +129,7 @@ class CountdownEnv(TextTask[str]):
         return self.describe(), {"instance_key": self.instance_key}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, Tree]:
-        """Scores the attempt and ends; any string is in the action space, and what is no expression scores 0.
+        """Scores the attempt and ends the episode; any string is allowed, and one that is no expression scores 0.
 
         Raises:
             ResetNeeded: the attempt is made.

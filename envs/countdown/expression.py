@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 _MAX_CHARS = 200
-"""Longest expression that is parsed: six numbers and their operators take 40 characters."""
+"""Most characters of an expression that is parsed: chosen freely; five numbers with operators take about 40."""
 _MAX_DEPTH = 50
-"""Deepest nesting that is parsed, far below Python's recursion limit."""
+"""Deepest nesting that is parsed: chosen freely, far below Python's recursion limit of 1,000."""
 _SHAPE = re.compile(r"[( ]*[0-9]+[) ]*(?:[-+*/][( ]*[0-9]+[) ]*)*")
-"""Whole numbers with an operator between every two. What `ast` still has to find out is whether parentheses match. It
-takes 10 times as long to refuse a text, and a reply may hold 100,000 of them."""
+"""Whole numbers with an operator between every two. Only whether parentheses match is left to `ast`, which takes 10
+times as long to refuse a text, and a reply may hold 100,000 of them.
+"""
 _OPERATIONS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -26,7 +27,7 @@ _OPERATIONS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] 
 
 @dataclass(frozen=True)
 class Expression:
-    """What an expression uses and is worth."""
+    """The numbers that an expression uses, and its value."""
 
     numbers: tuple[int, ...]
     """The numbers in it, sorted."""
@@ -35,10 +36,10 @@ class Expression:
 
 
 def parse_expression(text: str) -> Expression | None:
-    """Returns the expression that `text` is, or None if it is none. Total: no text makes it raise.
+    """Parses an arithmetic expression; returns None if `text` is not one. Never raises.
 
-    Taken are whole numbers, + - * / (also × ÷ −), and parentheses, in at most 200 characters and 50 levels. Not taken:
-    signs in front of a number, powers, // and everything else Python would read.
+    Accepts whole numbers, + - * / (also × ÷ −) and parentheses, in at most 200 characters and 50 levels. Refuses signs
+    in front of a number, powers, // and everything else that Python would read.
     """
     if len(text) > _MAX_CHARS:
         return None
@@ -58,11 +59,11 @@ def parse_expression(text: str) -> Expression | None:
 
 
 class _NotArithmeticError(Exception):
-    """The tree holds something that is not taken."""
+    """The syntax tree holds something that is not accepted."""
 
 
 def _value(node: ast.expr, numbers: list[int], depth: int) -> Fraction | None:
-    """Returns value of `node`, None if it divides by zero; appends the numbers met."""
+    """Returns the value of `node`, None if it divides by zero; appends the numbers met to `numbers`."""
     if depth == 0:
         raise _NotArithmeticError
     if isinstance(node, ast.Constant) and type(node.value) is int:

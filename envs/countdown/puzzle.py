@@ -1,4 +1,4 @@
-"""Countdown puzzles: made solvable, solved by trying everything."""
+"""Countdown puzzles: generated solvable, solved by exhaustive search."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Puzzle:
 
 
 Term = tuple[Fraction, str]
-"""Value and text; a compound text is not yet in parentheses."""
+"""An expression's value and its text, without outer parentheses."""
 _NUM_OPERATIONS = 6
-"""x + y, x * y, x − y, y − x, x / y, y / x; a division by zero falls away."""
+"""Number of ways to join two terms: x + y, x * y, x − y, y − x, x / y, y / x (without divisions by zero)."""
 
 
 def generate_puzzle(rng: np.random.Generator, num_numbers: int, max_number: int, max_target: int) -> Puzzle | None:
@@ -42,7 +42,7 @@ def generate_puzzle(rng: np.random.Generator, num_numbers: int, max_number: int,
 
 
 def random_expression(rng: np.random.Generator, numbers: tuple[int, ...]) -> Term:
-    """Returns an expression that uses each of `numbers` once: random terms are joined by random operations."""
+    """Returns an expression that uses each of `numbers` once, random terms joined by random operations."""
     terms: list[Term] = [(Fraction(n), str(n)) for n in numbers]
     while len(terms) > 1:
         first, second, *rest = (terms[i] for i in rng.permutation(len(terms)))
@@ -57,7 +57,7 @@ def template_choices(num_numbers: int) -> tuple[int, ...]:
 
 
 def fill_template(numbers: tuple[int, ...], template: tuple[int, ...]) -> Fraction | None:
-    """Returns value of `template` filled with `numbers` in order; None if it is too short or divides by zero."""
+    """Returns the value of `template` filled with `numbers` in order; None if it is too short or divides by zero."""
     terms: list[Term] = [(Fraction(n), "") for n in numbers]
     for choice in template:
         pair, operation = divmod(choice, _NUM_OPERATIONS)
@@ -90,7 +90,7 @@ def _search(terms: list[Term], target: Fraction) -> str | None:
 
 
 def _joined(a: Term, b: Term) -> list[Term]:
-    """Returns every value that one operation makes of two terms, in a fixed order."""
+    """Returns every term that one operation makes of two terms, in a fixed order."""
     (x, left), (y, right) = (a[0], _bracketed(a[1])), (b[0], _bracketed(b[1]))
     results = [(x + y, f"{left} + {right}"), (x * y, f"{left} * {right}")]
     results += [(x - y, f"{left} - {right}"), (y - x, f"{right} - {left}")]

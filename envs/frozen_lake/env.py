@@ -120,7 +120,7 @@ class FrozenLakeTask(TextTask[int]):
         return self.lake.coordinates(self.player).replace("\n", " ")
 
     def path_cells(self, plan: list[str]) -> list[Cell]:
-        """Returns the cells that `plan` enters from here, as if moves were certain."""
+        """Returns the cells that `plan` enters from here if no move slips."""
         cells, cell = [], self.player
         for move in plan:
             cell = self.lake.moved(cell, move)
@@ -128,16 +128,16 @@ class FrozenLakeTask(TextTask[int]):
         return cells
 
     def parse_action(self, text: str) -> int | None:
-        """Returns left, Down, Right or Up, in any case."""
+        """Returns Gymnasium's number of the move named `text` (Left, Down, Right, Up in any case), or None."""
         return _MOVE_BY_NAME.get(text.strip().lower())
 
     def legal_actions(self) -> list[str]:
-        """Returns all four: a move against the edge is legal and stays, unless it slips."""
+        """Returns all four moves: one against the edge is legal, and stays in place unless it slips."""
         return list(MOVES)
 
     @property
     def success(self) -> bool:
-        """The player stands on the goal."""
+        """Whether the player stands on the goal."""
         return self.player == self.lake.goal
 
     @property
@@ -146,17 +146,17 @@ class FrozenLakeTask(TextTask[int]):
         return self.lake.key
 
     def solve(self) -> list[str] | None:
-        """Returns a shortest path from here that avoids holes, as if moves were certain; None in a hole."""
+        """Returns a shortest path to the goal that avoids holes, as if no move slipped; None in a hole."""
         path = None if self.player in self.lake.holes else self.lake.shortest_path(self.player)
         return None if path is None else list(path)
 
     def best_success(self, max_turns: int, max_actions_per_turn: int, max_actions: int) -> float:
-        """Returns greatest chance of the goal from here under the caps, slips included."""
+        """Returns the best policy's chance to reach the goal from here under the caps, slips included."""
         values = best_success(self._transitions(), self._goal, max_turns, max_actions_per_turn, max_actions)
         return float(values[int(self._running.s)])
 
     def blind_success(self, plan: tuple[int, ...]) -> float:
-        """Returns chance that the moves numbered in `plan` reach the goal from here, slips included."""
+        """Returns the chance that the moves numbered in `plan` reach the goal from here, slips included."""
         transitions = self._transitions()
         chances = np.zeros(transitions.shape[1])
         chances[int(self._running.s)] = 1.0
@@ -178,13 +178,13 @@ class FrozenLakeTask(TextTask[int]):
         seed = self._seed_or_draw(seed, self._pool_size)
         outcome_seed = self._seed_or_draw(outcome_seed)
         self._lake = _lake_of(seed, split, *self._shape)
-        # The transition table costs more than an episode; a shallow copy shares it but has its own position and luck.
+        # The transition table costs more than an episode; a shallow copy shares it, with its own position and chance.
         self._dynamics = copy(_dynamics_of(self.lake, self.success_rate))
         self._dynamics.reset(seed=chance_seed(outcome_seed))
         return self.describe(), {"instance_key": self.instance_key}
 
     def step(self, action: int) -> tuple[str, float, bool, bool, Tree]:
-        """Returns one move. Raises ValueError for an action outside 0…3."""
+        """Makes one move. Raises ValueError for an action outside 0…3."""
         if not 0 <= int(action) < len(_MOVE_NAMES):
             raise ValueError(f"action must be 0…3 ({', '.join(_MOVE_NAMES)}), got {action}")
         _, reward, terminated, _, _ = self._running.step(int(action))

@@ -1,4 +1,4 @@
-"""A frozen lake: where holes, start and goal are, and the way from one to the other. Immutable, no randomness."""
+"""A frozen lake: its holes, start and goal, and the shortest path between them. Immutable, no randomness."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Lake:
     holes: tuple[Cell, ...]
 
     def moved(self, cell: Cell, move: str) -> Cell:
-        """Returns the cell that a certain `move` leads to; the edge holds the player back."""
+        """Returns the cell that `move` leads to without a slip; the edge holds the player back."""
         row, column = cell[0] + MOVES[move][0], cell[1] + MOVES[move][1]
         return min(max(row, 0), self.size - 1), min(max(column, 0), self.size - 1)
 
     def shortest_path(self, cell: Cell) -> tuple[str, ...] | None:
-        """Returns fewest moves from `cell` to the goal that touch no hole, as if moves were certain; None if there are
+        """Returns a shortest path from `cell` to the goal that touches no hole, as if no move slipped; None if there is
         none.
 
-        Deterministic: of equally short paths the one that is first in the order Left, Down, Right, Up.
+        Deterministic: of equally short paths the first one in the order Left, Down, Right, Up.
         """
         paths: dict[Cell, tuple[str, ...]] = {cell: ()}
         frontier = deque([cell])
@@ -56,17 +56,17 @@ class Lake:
 
     @property
     def key(self) -> str:
-        """Canonical text: turned and mirrored maps are one, for a slip goes to either side of a move alike."""
+        """Canonical text, the same for turned and mirrored maps: a slip goes to either side of a move with equal
+        chance.
+        """
         return canonical_grid(self.rows())
 
     def grid(self, player: Cell) -> str:
-        """Returns one symbol a cell, one row a line: P player, _ ice, O hole, G goal, X player in hole, √ player on
-        goal.
-        """
+        """Returns the map, a row a line: P player, _ ice, O hole, G goal, X player in a hole, √ player on the goal."""
         return "\n".join("".join(self._symbol((r, c), player) for c in range(self.size)) for r in range(self.size))
 
     def coordinates(self, player: Cell) -> str:
-        """Returns row and column of the player, of the goal and of each hole."""
+        """Returns the rows and columns of the player, the goal and each hole, as text."""
         lines = [("Player", (player,)), ("Goal", (self.goal,)), ("Hole", self.holes)]
         return "\n".join(f"{name} {', '.join(f'{r} {c}' for r, c in cells) or 'none'}" for name, cells in lines)
 

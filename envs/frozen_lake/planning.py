@@ -1,4 +1,4 @@
-"""The best that can be done on a frozen lake under the caps, by dynamic programming over turns."""
+"""The best success rate on a frozen lake under the caps, by dynamic programming over turns."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 
 Values = npt.NDArray[np.float64]
 _MAX_OPEN_LOOP = 5
-"""Longest turn that is searched exactly: 4⁵ sequences."""
+"""Most actions of a turn that is searched exhaustively: chosen freely, the default turn with 4⁵ = 1,024 sequences."""
 BEST_HOW = (
     "dynamic programming over turns (no look between the actions of a turn); an upper bound above 5 actions a turn"
 )
 
 
 def transition_matrices(dynamics: FrozenLakeEnv) -> Values:
-    """Returns [actions, from, to] chances, read from Gymnasium's own table; goal and holes lead to themselves."""
+    """Returns [actions, from, to] probabilities, read from Gymnasium's own table; goal and holes are absorbing."""
     num_states = dynamics.nrow * dynamics.ncol
     matrices = np.zeros((4, num_states, num_states))
     for state, by_action in dynamics.P.items():
@@ -26,10 +26,10 @@ def transition_matrices(dynamics: FrozenLakeEnv) -> Values:
 
 
 def best_success(transitions: Values, goal: int, max_turns: int, max_actions_per_turn: int, max_actions: int) -> Values:
-    """Returns [states] greatest chance to be on `goal` in the end.
+    """Returns [states] the greatest chance to end on `goal` from each state.
 
-    The actions of one turn are chosen together, before the first of them is played, as a reply does. A turn of one
-    action loses nothing if there are turns enough.
+    The actions of one turn are chosen together, before the first of them is played, as in a reply. Turns of one action
+    are at least as good, if there are turns enough.
     """
     if max_turns >= max_actions or max_actions_per_turn > _MAX_OPEN_LOOP:
         max_actions = min(max_actions, max_turns * max_actions_per_turn)
@@ -50,7 +50,7 @@ def best_success(transitions: Values, goal: int, max_turns: int, max_actions_per
 
 
 def _sequences(transitions: Values, max_length: int) -> list[Values]:
-    """Returns for each length 1…max_length [4^length, from, to]: chances after every sequence of that many actions."""
+    """Returns for each length 1…max_length the [4^length, from, to] probabilities of every sequence of that length."""
     by_length = [transitions]
     for _ in range(max_length - 1):
         longer = np.einsum("afm,smt->asft", transitions, by_length[-1])

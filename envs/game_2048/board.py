@@ -1,4 +1,4 @@
-"""A board of 2048: how it slides and what a merge pays. Immutable, no randomness but what is passed in."""
+"""A board of 2048: how it slides and what a merge pays. Immutable; randomness comes from the generator passed in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ragen_envs.symmetry import canonical_grid
 SIDE = 4
 """Rows and columns of the board: the game's own size."""
 Board = tuple[int, ...]
-"""[16] tiles by rows; 0 is empty."""
+"""The 16 tiles row by row; 0 is empty."""
 MOVES = ("Up", "Down", "Left", "Right")
 _FOUR_PROBABILITY = 0.1
 """Share of new tiles that are 4 and not 2: the game's own rule."""
@@ -53,12 +53,12 @@ def spawned(board: Board, rng: np.random.Generator) -> Board:
 
 
 def stuck(board: Board) -> bool:
-    """Tells whether no move changes anything."""
+    """Returns whether no move changes anything."""
     return all(moved(board, move)[0] == board for move in MOVES)
 
 
 def key(board: Board) -> str:
-    """Returns the canonical text: turned and mirrored boards are one."""
+    """Returns the canonical text, the same for turned and mirrored boards."""
     letters = "".join(chr(ord("a") + tile.bit_length()) if tile else "." for tile in board)
     return canonical_grid([letters[SIDE * row : SIDE * (row + 1)] for row in range(SIDE)])
 
@@ -79,12 +79,12 @@ _WEIGHTS = tuple(
     for row in range(SIDE)
     for column in range(SIDE)
 )
-"""A snake from the top left: large tiles are worth most in a row there, where they can merge one after the other."""
+"""Weights of the cells: a snake from the top left, along which large tiles can merge one after the other."""
 
 
 @lru_cache(maxsize=65_536)
 def good_move(board: Board) -> str | None:
-    """Returns the move of expectimax over two moves, which keeps large tiles in a snake; None if the board is stuck."""
+    """Returns the move of a two-move expectimax that keeps large tiles in a snake; None if the board is stuck."""
     best, chosen = -math.inf, None
     for move in MOVES:
         after, _ = moved(board, move)
@@ -94,7 +94,7 @@ def good_move(board: Board) -> str | None:
 
 
 def _expected(board: Board) -> float:
-    """Returns the mean worth of the best next board over the cells on which a 2 may appear."""
+    """Returns the value of the best next board, averaged over the cells on which a 2 may appear."""
     values = []
     for cell, tile in enumerate(board):
         if not tile:

@@ -19,23 +19,23 @@ from ragen_envs.task import TextTask, chance_seed, check_pool_size, read_options
 from ragen_envs.tree import Tree
 
 _REWARD_SCALE = 0.1
-"""Reward per point that is scored: keeps an episode's return in the range of the other tasks'."""
+"""Reward per log2 point of a merge: chosen freely, so that returns are of the order of 1, as in the other tasks."""
 _IDLE_REWARD = -0.1
-"""Reward of a move that changes nothing: as much as a format penalty, by default."""
+"""Reward of a move that changes nothing: as much as the default format penalty."""
 _MOVE_BY_NAME = {name.lower(): index for index, name in enumerate(MOVES)}
 _CYCLE = 4
-"""Moves of a blind plan, which are repeated to the end."""
+"""Moves of a blind plan, repeated to the end: chosen freely, so that each direction fits in once."""
 
 
 class Game2048Env(TextTask[int]):
     """0.1 · log2(merged tile + 1) per merge, −0.1 for a move that changes nothing; the goal is a tile.
 
-    The episode ends with that tile, or when no move is left. The instance is the board at the start; where new tiles
-    appear is luck.
+    The episode ends with that tile, or when no move is left. The instance is the board at the start; `outcome_seed`
+    decides where new tiles appear.
 
     Args:
         goal_tile: a power of 2 from 16 to 65,536.
-        warm_up: random moves before the episode, so that boards at the start are many and not all empty.
+        warm_up: random moves before the episode, so that there are many different boards to start from.
         pool_size: instances per split that seeds are mapped to (seed modulo pool_size); None: no bound.
 
     Raises:
@@ -66,7 +66,7 @@ class Game2048Env(TextTask[int]):
         self._pool_size = pool_size
         self._start: Board | None = None
         self._board: Board = ()
-        self._luck = np.random.default_rng(0)
+        self._outcome_rng = np.random.default_rng(0)
         self._moves_to_goal: dict[tuple[int, ...], float] = {}
 
     @property
@@ -91,21 +91,21 @@ class Game2048Env(TextTask[int]):
         return "\n".join(" ".join(str(tile or ".") for tile in row) for row in rows)
 
     def parse_action(self, text: str) -> int | None:
-        """Returns the number of Up, Down, Left or Right, in any case."""
+        """Returns the number of the move named `text` (Up, Down, Left, Right in any case), or None."""
         return _MOVE_BY_NAME.get(text.strip().lower())
 
     def legal_actions(self) -> list[str]:
-        """Returns all four: a move that changes nothing is legal and costs."""
+        """Returns all four moves: one that changes nothing is legal, and costs."""
         return list(MOVES)
 
     def fewest_actions(self) -> int:
-        """Returns what the sum of tiles lacks of goal_tile, in moves: each adds at most 4."""
+        """Returns the moves until the tiles can add up to goal_tile: each move adds at most 4."""
         at_most = 4 * (2 + self._warm_up)
         return max(1, math.ceil((self.goal_tile - at_most) / 4))
 
     @property
     def success(self) -> bool:
-        """A tile is as large as the goal."""
+        """Whether a tile is as large as the goal."""
         return max(self.board) >= self.goal_tile
 
     @property
@@ -116,36 +116,36 @@ class Game2048Env(TextTask[int]):
         return f"{self.goal_tile}\n{key(self._start)}"
 
     def solve(self) -> list[str] | None:
-        """Returns what expectimax plays to the goal with this episode's luck; None where it does not get there."""
-        board, luck, plan = self.board, copy.deepcopy(self._luck), []
+        """Returns the moves of expectimax to the goal with this episode's new tiles; None if it does not get there."""
+        board, rng, plan = self.board, copy.deepcopy(self._outcome_rng), []
         while max(board) < self.goal_tile:
             move = good_move(board)
             if move is None:
                 return None
-            board = spawned(moved(board, move)[0], luck)
+            board = spawned(moved(board, move)[0], rng)
             plan.append(move)
         return plan
 
     def blind_choices(self, num_actions: int) -> tuple[int, ...]:
-        """Returns the first moves, which are then repeated in a circle: the best that can be played without looking."""
+        """Returns four choices for each of the first moves and one for the rest, which repeats the first in a cycle."""
         return (len(MOVES),) * min(_CYCLE, num_actions) + (1,) * max(0, num_actions - _CYCLE)
 
     def blind_success(self, plan: tuple[int, ...]) -> float:
-        """Returns 1 if the goal is reached with the luck of this episode by as many moves as `plan` has."""
+        """Returns 1 if cycling through the first moves of `plan` reaches the goal within its length, else 0."""
         pattern = plan[:_CYCLE]
         if pattern not in self._moves_to_goal:
             self._moves_to_goal[pattern] = self._moves_in_circles(pattern)
         return float(self._moves_to_goal[pattern] <= len(plan))
 
     def _moves_in_circles(self, pattern: tuple[int, ...]) -> float:
-        """Returns how many moves of `pattern`, repeated, it takes to the goal; infinity if it is never reached."""
-        board, luck, idle = self.board, copy.deepcopy(self._luck), 0
+        """Returns the number of moves to the goal if `pattern` is repeated; infinity if it is never reached."""
+        board, rng, idle = self.board, copy.deepcopy(self._outcome_rng), 0
         for number, index in enumerate(cycle(pattern), 1):
             after, _ = moved(board, MOVES[index])
             idle = idle + 1 if after == board else 0
             if idle == len(pattern):
                 break
-            board = board if idle else spawned(after, luck)
+            board = board if idle else spawned(after, rng)
             if max(board) >= self.goal_tile:
                 return number
         return math.inf
@@ -155,7 +155,7 @@ class Game2048Env(TextTask[int]):
         super().reset(seed=seed)
         split, outcome_seed = read_options(seed, options)
         seed = self._seed_or_draw(seed, self._pool_size)
-        self._luck = np.random.default_rng(chance_seed(seed if outcome_seed is None else outcome_seed))
+        self._outcome_rng = np.random.default_rng(chance_seed(seed if outcome_seed is None else outcome_seed))
         self._moves_to_goal = {}
         self._start = self._board = _start_of(seed, split, self._warm_up, self.goal_tile)
         return self.describe(), {"instance_key": self.instance_key}
@@ -167,7 +167,7 @@ class Game2048Env(TextTask[int]):
         after, paid = moved(self.board, MOVES[int(action)])
         if after == self.board:
             return self.describe(), _IDLE_REWARD, False, False, {}
-        self._board, self._moves_to_goal = spawned(after, self._luck), {}
+        self._board, self._moves_to_goal = spawned(after, self._outcome_rng), {}
         return self.describe(), _REWARD_SCALE * paid, self.success or stuck(self._board), False, {}
 
 

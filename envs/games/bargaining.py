@@ -1,4 +1,4 @@
-"""Bargaining: share a pool of items with somebody who values them otherwise (deal or no deal)."""
+"""Bargaining: share a pool of items with somebody who values them differently (deal or no deal)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ragen_envs.games.sharing import SharingGame, keep
 
 
 class Bargaining(SharingGame):
-    """OpenSpiel's bargaining, after Lewis et al. (2017): the reward is what the items that a seat gets are worth to it.
+    """OpenSpiel's bargaining, after Lewis et al. (2017): a seat's reward is the value to it of the items that it gets.
 
     The whole pool is worth 10 to each seat, but the values of its items differ and are private. Seats say in turn what
     they want to keep, until one agrees; without agreement after `max_turns` turns nobody gets anything.
@@ -45,16 +45,16 @@ class Bargaining(SharingGame):
 
     @property
     def pool(self) -> tuple[int, ...]:
-        """How many there are of each kind of item."""
+        """Number of items of each kind."""
         return tuple(self._state.instance().pool)
 
     def values(self, seat: str) -> tuple[int, ...]:
-        """Says what one item of each kind is worth to `seat`."""
+        """Returns the value of one item of each kind to `seat`."""
         return tuple(self._state.instance().values[self.seats.index(seat)])
 
     @property
     def offers(self) -> tuple[tuple[int, ...], ...]:
-        """What each offer keeps of each kind for the seat that made it, oldest first."""
+        """Items of each kind that each offer keeps for the seat that made it, oldest first."""
         return tuple(tuple(offer.quantities) for offer in self._state.offers())
 
     @property

@@ -1,4 +1,4 @@
-"""What scripted players reach in each game and seat: the floor (random against random), and the best replies to it.
+"""Results of scripted players in each game and seat: the floor (random against random), and the best replies to it.
 
 A win rate says little without them: the first seat of tic-tac-toe wins 58 % of all games of random moves. The values
 of the default settings are shipped in baselines.json, which `python -m ragen_envs.games.baselines` makes; others are
@@ -27,9 +27,9 @@ from ragen_envs.splits import Split, instance_seed
 from ragen_envs.tree import Tree
 
 RULES_VERSION = 1
-"""Part of every key: to be raised when rules or players change, so that old values are not found again."""
+"""Part of every cache key; raise it when rules or players change, so that old values are not found again."""
 BEST = "best"
-"""Word in place of a player's name: the greatest return that any player can reach against this opponent."""
+"""Stands for a player's name: the best reply, with the greatest return possible against this opponent."""
 SHIPPED_FILE = "baselines.json"
 MATCHES: dict[str, tuple[tuple[str, str], ...]] = {
     "tic_tac_toe": (
@@ -62,7 +62,7 @@ MATCHES: dict[str, tuple[tuple[str, str], ...]] = {
     "hanabi": (("uniform", "uniform"), ("hinter", "hinter")),
     "open_spiel": (("uniform", "uniform"),),
 }
-"""(player, opponent) pairs that are computed for each game, the player in either seat."""
+"""Pairs of player and opponent that are computed for each game, with the player in either seat."""
 _GAMES_PLAYED = {
     "connect_four": 1_000,
     "frozen_lake_pair": 1_000,
@@ -72,9 +72,11 @@ _GAMES_PLAYED = {
     "hanabi": 1_000,
     "open_spiel": 1_000,
 }
-"""Games with too many positions to look at all of them: played so many times instead."""
+"""Number of games played where there are too many positions for exact values. Chosen freely; the standard error stands
+beside each value.
+"""
 _OPENINGS = 100
-"""Openings that a rate is taken over: its standard error is at most 5 points, and seconds suffice."""
+"""Openings that a rate is averaged over: with 100 its standard error is at most 5 points (√(¼ / 100))."""
 
 
 def best_script(game: str) -> str | None:
@@ -85,7 +87,7 @@ def best_script(game: str) -> str | None:
 
 @dataclass(frozen=True)
 class Match:
-    """What `player` reaches in `seat` against `opponent`: rates in [0, 1] and the mean return."""
+    """The results of `player` in `seat` against `opponent`: rates in [0, 1] and the mean return."""
 
     seat: str
     player: str
@@ -96,7 +98,7 @@ class Match:
     success: float
     returned: float
     how: str
-    """"exact", or what was counted, with the standard error of the return."""
+    """How it was computed: "exact", or the number of games and the standard error of the return."""
 
 
 def game_baselines(name: str, settings: Tree | None = None) -> tuple[Match, ...]:

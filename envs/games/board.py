@@ -1,4 +1,4 @@
-"""BoardGame: two seats put marks on a board in turn until one has a row."""
+"""BoardGame: two seats put marks on a board in turn until one has a line of them."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class BoardGame(TextGame):
 
     @abstractmethod
     def cell(self, action: str) -> int | None:
-        """Says where on the current board the mark of `action` lands; None if it cannot be taken."""
+        """Returns the cell on which the mark of `action` lands now; None if the action is not legal."""
 
     @abstractmethod
     def _all_actions(self) -> list[str]:
-        """Returns names of all actions of an empty board."""
+        """Returns the names of all actions of an empty board."""
 
     @abstractmethod
     def _drawn(self) -> str:
@@ -83,19 +83,19 @@ class BoardGame(TextGame):
         return (self.seats[len(self.moves) % 2],)
 
     def legal_actions(self, seat: str) -> list[str]:
-        """Returns actions whose mark finds a free cell."""
+        """Returns the actions whose mark finds a free cell."""
         if seat not in self.to_move:
             return []
         return [action for action in self._all_actions() if self.cell(action) is not None]
 
     def outcome(self, seat: str) -> Outcome | None:
-        """Returns win or loss by a row (or the other's forfeit); draw on a full board."""
+        """Returns a win or loss for a line (or a forfeit), a draw for a full board; None before the end."""
         if self._winner is not None:
             return Outcome.WIN if seat == self._winner else Outcome.LOSS
         return Outcome.DRAW if self.board and EMPTY not in self.board else None
 
     def would_win(self, seat: str, action: str) -> bool:
-        """Says whether `seat` would have a row if it could take `action` now, whoever is to move."""
+        """Returns whether `seat` would have a line if it could take `action` now, whoever is to move."""
         cell = self.cell(action)
         if cell is None:
             return False
@@ -105,12 +105,12 @@ class BoardGame(TextGame):
 
     @property
     def instance_key(self) -> str:
-        """The board after the opening in canonical form: in whatever order it was filled, and however it is turned."""
+        """The board after the opening in canonical form, whatever the order of its moves and however it is turned."""
         return self._key_of(self._opening)
 
     @property
     def position_key(self) -> str:
-        """The board; the count of marks tells whose turn it is."""
+        """The board: the number of marks says whose turn it is."""
         return self.board
 
     def _play(self, moves: Mapping[str, str]) -> dict[str, float]:
@@ -139,7 +139,7 @@ class BoardGame(TextGame):
 
     @abstractmethod
     def _canonical(self, rows: list[str]) -> str:
-        """Returns the same text for all boards that the game's symmetries make of `rows`."""
+        """Returns one text for all boards that the game's symmetries make of `rows`."""
 
     def _last_mover(self) -> str:
         return self.seats[(len(self.moves) - 1) % 2]
@@ -167,7 +167,7 @@ class BoardGame(TextGame):
         )
 
     def _run(self, row: int, column: int, down: int, right: int) -> int:
-        """Says how many marks like the one at (row, column) follow it in one direction."""
+        """Returns how many marks like the one at (row, column) follow it in one direction."""
         mark, length = self.board[row * self.columns + column], 0
         while True:
             row, column = row + down, column + right

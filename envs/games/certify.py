@@ -30,7 +30,7 @@ from ragen_envs.splits import Split
 Make = Callable[[], TextGameEnv]
 INFO_KEYS = ("success", "outcome", "valid", "well_formed", "actions", "thought", "stop_reason", "state")
 _MAX_STEPS = 10_000
-"""Moves after which a game counts as endless: far above the longest of the shipped ones."""
+"""Moves after which a game counts as endless: chosen freely, far above the longest shipped game (chess, max_moves)."""
 
 
 def check_text_game(make: Make, instances: int = 20) -> list[str]:
@@ -38,7 +38,7 @@ def check_text_game(make: Make, instances: int = 20) -> list[str]:
 
     Args:
         make: makes the text game.
-        instances: seeds that are looked at.
+        instances: number of seeds that are checked.
 
     Returns:
         The clauses that were checked.
@@ -155,7 +155,7 @@ def _splits_hold(make: Make, instances: int) -> None:
 
 
 def _moves_at_once_are_unseen(make: Make, instances: int) -> None:
-    """Checks that the others are told the same, whatever the first of several seats plays, until all have moved."""
+    """Checks that the others see no difference between the first seat's moves until all have moved."""
     env = make()
     for seed in range(instances):
         env.reset(seed=seed)
@@ -257,7 +257,7 @@ def _junk_never_raises(make: Make, instances: int) -> None:
 
 
 def _forfeit_never_pays(make: Make, instances: int) -> None:
-    """Checks that who forfeits gets no more than the worst that legal play gave anyone."""
+    """Checks that a seat that forfeits gets no more than the worst result of legal play."""
     env = TextGameEnv(make().game, replace(make().limits, illegal_move="forfeit", max_turns=None))
     worst = math.inf
     for seed in range(instances):
@@ -324,7 +324,7 @@ CLAUSES: dict[str, Callable[[Make, int], None]] = {
 
 
 def _make_from(name: str) -> Make:
-    """Returns `kuhn_poker`, or `module:Game`, or `module:function` that makes a TextGameEnv."""
+    """Returns the maker of TextGameEnvs that `name` means: `kuhn_poker`, `module:Game`, or a `module:function`."""
     found = load(name) if ":" in name else None
     if found is None or (isinstance(found, type) and issubclass(found, TextGame)):
         game_settings(name)

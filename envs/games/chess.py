@@ -19,7 +19,7 @@ PIECE_VALUES = {1: 1, 2: 3, 3: 3, 4: 5, 5: 9, 6: 0}
 class Chess(TextGame):
     """+1 for a win, −1 for a loss, 0 for a draw. Draws by repetition and by fifty moves need no claim.
 
-    Actions are listed in the UCI form (e2e4, e7e8q), which no two moves share in any case; standard algebraic notation
+    Actions are listed in UCI form (e2e4, e7e8q), which is unique also case-insensitively; standard algebraic notation
     (Nf3, exd5, O-O, e8=Q) is understood, too. An instance is an opening of random moves, split by content.
 
     Args:
@@ -79,11 +79,11 @@ class Chess(TextGame):
         return (self.seats[0 if self.board.turn else 1],) if self._legal else ()
 
     def legal_actions(self, seat: str) -> list[str]:
-        """Returns all legal moves, in the UCI form."""
+        """Returns all legal moves in UCI form."""
         return list(self._legal) if seat in self.to_move else []
 
     def parse_action(self, seat: str, text: str) -> str | None:
-        """Returns a move in the UCI form, in any case, or in standard algebraic notation."""
+        """Reads a move in UCI form (any case) or in standard algebraic notation; None if it is not legal."""
         found = super().parse_action(seat, text)
         if found is None and seat in self.to_move:
             try:
@@ -93,7 +93,7 @@ class Chess(TextGame):
         return found if found in self._legal else None
 
     def outcome(self, seat: str) -> Outcome | None:
-        """Decides by mate (or the other's forfeit); everything else that ends a game is a draw."""
+        """Returns a win or loss for mate (or a forfeit), a draw for every other end; None before it."""
         if self._loser:
             return Outcome.LOSS if seat == self._loser else Outcome.WIN
         if self.board is None or self._legal:
@@ -104,12 +104,12 @@ class Chess(TextGame):
 
     @property
     def instance_key(self) -> str:
-        """The position after the opening, without clocks: in whatever order its moves were made."""
+        """The position after the opening, without clocks, whatever the order of its moves."""
         return self._key_of(self._opening)
 
     @property
     def position_key(self) -> str:
-        """The whole game: repetitions count."""
+        """All moves of the game, because repetitions count."""
         return f"{' '.join(move.uci() for move in self.board.move_stack)} {self._loser}"
 
     def _play(self, moves: Mapping[str, str]) -> dict[str, float]:

@@ -24,7 +24,7 @@ class ConnectFour(BoardGame):
         )
 
     def cell(self, action: str) -> int | None:
-        """Returns the lowest free cell of the column, if there is one."""
+        """Returns the lowest free cell of the column, or None."""
         column = int(action) - 1
         free = [row for row in range(self.rows) if self.board[row * self.columns + column] == EMPTY]
         return free[-1] * self.columns + column if free else None

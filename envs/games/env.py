@@ -20,10 +20,10 @@ from ragen_envs.tree import Tree
 
 
 class GameStep(NamedTuple):
-    """What `step` returns, in the order of Gymnasium's 5-tuple; each by seat."""
+    """The result of `step`: Gymnasium's 5-tuple, each by seat."""
 
     observations: dict[str, str]
-    """Prompts of the seats to act next, and last words to those that have just ended."""
+    """Prompts of the seats to act next, and final observations of those that have just ended."""
     rewards: dict[str, float]
     terminated: dict[str, bool]
     truncated: dict[str, bool]
@@ -32,9 +32,10 @@ class GameStep(NamedTuple):
 
 @dataclass
 class _SeatState:
-    """What the environment remembers of one seat."""
+    """The environment's state of one seat."""
 
-    luck: np.random.Generator
+    substitute_rng: np.random.Generator
+    """Generator of the moves that are made for the seat after an illegal reply."""
     turns: int = 0
     retries: int = 0
     reward_since: float = 0.0
@@ -131,13 +132,13 @@ class TextGameEnv:
         outcome_seed = seed if outcome_seed is None else outcome_seed
         if seed < 0:
             raise ValueError(f"instance seed must be ≥ 0, got {seed}")
-        luck = chance_seed(outcome_seed)
+        chance = chance_seed(outcome_seed)
         if seed_given:
             self._seeds = np.random.default_rng(seed)
         self.game.reset(seed, split, outcome_seed)
         # A stream for each seat: what is drawn for one must not depend on when another replied.
         self._states = {
-            seat: _SeatState(generator(Stream.SUBSTITUTE_MOVES, luck, index))
+            seat: _SeatState(generator(Stream.SUBSTITUTE_MOVES, chance, index))
             for index, seat in enumerate(self.possible_agents)
         }
         self._held, self._forfeits = {}, []
@@ -204,14 +205,14 @@ class TextGameEnv:
         }
 
     def render(self) -> str:
-        """Says what each seat sees, one after the other."""
+        """Returns the view of each seat, one after the other."""
         return "\n\n".join(f"[{seat}]\n{self.game.observe(seat)}" for seat in self.possible_agents)
 
     def close(self) -> None:
         """Does nothing."""
 
     def _read(self, seat: str, text: str) -> float:
-        """Holds the move that a reply names, or applies the rule for illegal ones → reward."""
+        """Holds back the move that a reply names, or applies the rule for illegal ones → reward."""
         state = self._states[seat]
         state.turns += 1
         state.reward_since, state.note, state.actions = 0.0, "", []
@@ -224,7 +225,7 @@ class TextGameEnv:
             return self._hold(seat, action)
         if self.limits.illegal_move == "penalty":
             legal = self.game.legal_actions(seat)
-            substitute = legal[int(state.luck.integers(len(legal)))]
+            substitute = legal[int(state.substitute_rng.integers(len(legal)))]
             state.note = f"no legal action, {substitute} was played for you"
             return self._hold(seat, substitute) + self.limits.illegal_reward
         if self.limits.illegal_move == "retry" and state.retries < self.limits.max_retries:
@@ -241,7 +242,7 @@ class TextGameEnv:
         return 0.0
 
     def _move(self, rewards: dict[str, float]) -> None:
-        """Plays when all have replied: forfeits first, then the moves of those who are still to move."""
+        """Plays the held-back moves once all have replied: forfeits first, then the moves of the remaining seats."""
         if self._forfeits:
             losers = tuple(seat for seat in self.possible_agents if seat in self._forfeits)
             _add(rewards, self.game.forfeit(losers))

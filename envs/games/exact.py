@@ -1,4 +1,4 @@
-"""Exact results of small games, by looking at every line of play. All figures are fractions."""
+"""Exact results of small games, by exhaustive search. All figures are fractions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ragen_envs.games.players import Player
 
 
 class Result(NamedTuple):
-    """What a seat can expect: mean return, and the chances of each outcome. Compares by return, then wins."""
+    """A seat's expected return and its chances of each outcome. Compares by return, then wins."""
 
     returned: Fraction
     win: Fraction
@@ -22,23 +22,23 @@ class Result(NamedTuple):
     success: Fraction
 
     def plus(self, reward: Fraction) -> Result:
-        """Returns the result of who has got `reward` before."""
+        """Returns the result with `reward` added to the return."""
         return self._replace(returned=self.returned + reward)
 
 
 def expected(starts: Sequence[TextGame], seat: str, players: Mapping[str, Player]) -> Result:
-    """Says what `seat` can expect if each seat is played by its player, over equally likely `starts`.
+    """Returns the expected result of `seat` if each seat is played by its player, over equally likely `starts`.
 
-    Players may depend on no more than the game's position_key tells.
+    Players may depend only on the game's position_key.
     """
     memo: dict[str, Result] = {}
     return _sum([(Fraction(1, len(starts)), _follow(start, seat, players, memo)) for start in starts])
 
 
 def best_reply(starts: Sequence[TextGame], seat: str, players: Mapping[str, Player]) -> Result:
-    """Returns the best that `seat` can expect against the `players` of the other seats.
+    """Returns the result of the best reply of `seat` to the `players` of the other seats.
 
-    With perfect information the best action is sought for each position; else for each thing the seat can see (its
+    With perfect information the best action is sought for each position; else for each information set (the seat's
     observation is all it knows), so that no hidden card guides it.
     """
     share = Fraction(1, len(starts))
@@ -50,7 +50,7 @@ def best_reply(starts: Sequence[TextGame], seat: str, players: Mapping[str, Play
 
 
 def _follow(game: TextGame, seat: str, players: Mapping[str, Player], memo: dict[str, Result]) -> Result:
-    """Returns the expectation from here; `seat` takes its best action if it has no player."""
+    """Returns the expected result from here; `seat` takes its best action if it has no player."""
     if not game.to_move:
         return _end(game, seat)
     key = game.position_key
@@ -71,7 +71,7 @@ def _follow(game: TextGame, seat: str, players: Mapping[str, Player], memo: dict
 def _best_unseeing(
     states: list[tuple[Fraction, TextGame, Fraction]], seat: str, others: Mapping[str, Player]
 ) -> Result:
-    """Returns the sum over (weight, game, return so far), if `seat` acts alike wherever it sees the same."""
+    """Returns the best result summed over (weight, game, return so far), with one action per observation of `seat`."""
     ends: list[tuple[Fraction, Result]] = []
     seen: dict[str, list[tuple[Fraction, TextGame, Fraction]]] = {}
     stack = list(states)
@@ -104,8 +104,8 @@ def _weighted_children(
 def _children(
     game: TextGame, players: Mapping[str, Player], fixed: Mapping[str, str]
 ) -> Iterator[tuple[Fraction, TextGame, dict[str, float]]]:
-    """Returns (chance, game, rewards) after each joint move; seats in `fixed` take that action, others follow their
-    player.
+    """Yields (chance, game, rewards) after each joint move; seats in `fixed` take that action, others their
+    player's.
     """
     seats = game.to_move
     choices = [[(fixed[seat], Fraction(1))] if seat in fixed else players[seat](game, seat).items() for seat in seats]

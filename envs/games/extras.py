@@ -1,4 +1,4 @@
-"""Packages that some games need and the project does not: imported when such a game is made."""
+"""Optional packages of some games, imported when such a game is made."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from ragen_envs.extras import import_extra
 
 
 def needed(module: str, package: str, game: str) -> Any:
-    """Returns the module, imported now.
+    """Imports a module of an optional package.
 
     Raises:
-        ValueError: the package is not installed; names the extra that holds it.
+        ValueError: the package is not installed; the message names the extra that has it.
     """
     return import_extra(module, package, "games", f"the game {game}")

@@ -16,10 +16,10 @@ Pair = tuple[Lake, Cell]
 
 
 class FrozenLakePair(TextGame):
-    """+1 to both when both stand on the goal; a hole under either, or moves spent, ends the game with nothing.
+    """+1 to both when both stand on the goal; the game ends with 0 if either falls into a hole or the moves run out.
 
-    Seats move in turn, and who has arrived waits there. Players stand in each other's way, but on the goal there is
-    room for both. Moves are certain: there are no slips.
+    Seats move in turn, and a player on the goal waits there. Players block each other, except on the goal. There are no
+    slips.
 
     Args:
         size: rows and columns (≥ 2).
@@ -82,23 +82,23 @@ class FrozenLakePair(TextGame):
 
     @property
     def to_move(self) -> tuple[str, ...]:
-        """In turn; who has arrived is passed over."""
+        """The seat whose turn it is; one that has arrived is skipped."""
         if self.lake is None or self._forfeited or self._won() or self._lost():
             return ()
         return (self.seats[self._turn],)
 
     def legal_actions(self, seat: str) -> list[str]:
-        """Returns all four."""
+        """Returns all four moves if it is the seat's turn."""
         return list(MOVES) if seat in self.to_move else []
 
     def outcome(self, seat: str) -> Outcome | None:
-        """Returns both win or both lose."""
+        """Returns a win for both or a loss for both; None before the end."""
         if self.lake is None or self.to_move:
             return None
         return Outcome.WIN if self._won() and not self._forfeited else Outcome.LOSS
 
     def path(self, seat: str) -> tuple[str, ...] | None:
-        """Returns a shortest path over the ice from where `seat` stands to the goal, as if it were alone."""
+        """Returns a shortest path over the ice from `seat` to the goal, as if it were alone."""
         return self._running.shortest_path(self.cells[self.seats.index(seat)])
 
     @property
@@ -108,7 +108,7 @@ class FrozenLakePair(TextGame):
 
     @property
     def position_key(self) -> str:
-        """The map, where both stand, who moves, and the moves left."""
+        """The map, both positions, the seat to move, and the moves left."""
         rows = " ".join(self._running.rows())
         return f"{rows} {self.cells} {self._turn} {self._left} {self._forfeited}"
 
@@ -152,7 +152,7 @@ class FrozenLakePair(TextGame):
 
 
 def _key(pair: Pair) -> str:
-    """Returns the map with the second seat's start as T, in the first of its 8 forms."""
+    """Returns the canonical text of the map, with T for the second seat's start."""
     lake, (row, column) = pair
     rows = lake.rows()
     rows[row] = f"{rows[row][:column]}T{rows[row][column + 1 :]}"

@@ -1,4 +1,4 @@
-"""TextGame: the rules of a game for several seats, told in words."""
+"""TextGame: the rules of a game for several seats, with texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Outcome(StrEnum):
 
 
 class TextGame(ABC):
-    """Rules and rewards of one game; knows nothing of tokens, prompts or replies. `TextGameEnv` adds the language.
+    """Rules and rewards of one game, without tokens, prompts or replies: `TextGameEnv` adds the language.
 
     A seat is a name ("player_0"), an action is its name as people say it ("Fold"). Where several seats are in `to_move`
     they move at once: none sees what another chose. The state is held in immutable attributes that moves replace, so
@@ -30,17 +30,17 @@ class TextGame(ABC):
     """
 
     title: str
-    """The prompt of the brief style; also the name in tables."""
+    """The prompt in brief style; also the name in tables."""
     seats: tuple[str, ...] = ("player_0", "player_1")
-    """All seats, in the order in which they are told and listed."""
+    """All seats, in the order in which they are listed."""
     zero_sum: bool = True
     """Whether the rewards of legal play add up to 0 over the seats."""
     cooperative: bool = False
     """Whether all seats get the same rewards: they win or lose together."""
     perfect_information: bool = True
-    """Whether each seat sees all but the moves that are made at the same time."""
+    """Whether each seat sees everything except simultaneous moves."""
     has_splits: bool = False
-    """Whether train, val and test differ: instances are then split by content, else all three are the same."""
+    """Whether instances are split by content into train, val and test; else all three are the same."""
 
     @abstractmethod
     def reset(self, seed: int, split: Split, outcome_seed: int) -> None:
@@ -52,7 +52,7 @@ class TextGame(ABC):
 
     @abstractmethod
     def observe(self, seat: str) -> str:
-        """Says what `seat` may see of the current state, and which part it plays. Never a secret of another seat."""
+        """Returns what `seat` may see of the current state, and its role; never a secret of another seat."""
 
     @property
     @abstractmethod
@@ -65,7 +65,7 @@ class TextGame(ABC):
 
     @abstractmethod
     def outcome(self, seat: str) -> Outcome | None:
-        """Says how the game ended for `seat`; None while it has not."""
+        """Returns how the game ended for `seat`; None before its end."""
 
     @property
     @abstractmethod
@@ -75,7 +75,7 @@ class TextGame(ABC):
     @property
     @abstractmethod
     def position_key(self) -> str:
-        """Canonical text of all that decides the rest of the game, secrets included: equal keys, equal futures."""
+        """Canonical text of everything that decides the rest of the game, secrets included."""
 
     @abstractmethod
     def _play(self, moves: Mapping[str, str]) -> dict[str, float]:
@@ -86,9 +86,7 @@ class TextGame(ABC):
         """Takes `losers` out of the game as having lost → rewards; seats left out get 0."""
 
     def starts(self) -> list[Self]:
-        """Returns every equally likely start, of a game that has few: the one there is, unless the game says
-        otherwise.
-        """
+        """Returns all equally likely starts of a game that has few. Default: the current one alone."""
         if self.has_splits:
             raise NotImplementedError(f"{self.title} has too many starts")
         start = copy.copy(self)
@@ -96,29 +94,27 @@ class TextGame(ABC):
         return [start]
 
     def success(self, seat: str) -> bool:
-        """Says whether `seat` reached what it plays for: a win, unless the game says otherwise."""
+        """Returns whether `seat` reached its goal. Default: a win."""
         return self.outcome(seat) is Outcome.WIN
 
     def terminated(self, seat: str) -> bool:
-        """Says whether the game has ended for `seat`, which may be before it ends for others."""
+        """Returns whether the game has ended for `seat`, which may be before it ends for others."""
         return self.outcome(seat) is not None
 
     def secrets(self, seat: str) -> tuple[str, ...]:
-        """Returns words that only `seat` may read in an observation while the game is on, such as the name of its
-        card.
-        """
+        """Returns words that only `seat` may read in an observation during the game, such as the name of its card."""
         return ()
 
     def describe_for(self, seat: str) -> str:
-        """Says what `seat`, which is to move, can tell of its position in so many words; empty where it cannot be told
-        so.
+        """Returns the position in words, as `seat`, which is to move, may describe it; empty if the game has no such
+        text.
 
-        It says what is there, not what to do. Thoughts of demonstrations begin with it.
+        It describes the position, not what to do. Thoughts of demonstrations begin with it.
         """
         return ""
 
     def describe_move(self, seat: str, action: str) -> str:
-        """Returns the legal `action` in words that may say what it does: `win A3`. Thoughts of demonstrations end with
+        """Returns the legal `action` in words that may name its effect: `win A3`. Thoughts of demonstrations end with
         it.
         """
         return f"play {action}"
@@ -142,7 +138,7 @@ class TextGame(ABC):
         return dict.fromkeys(self.seats, 0.0) | self._play(moves)
 
     def forfeit(self, losers: tuple[str, ...]) -> dict[str, float]:
-        """Lets seats that are to move lose for having made no legal move → the reward of each seat.
+        """Ends the game as a loss for seats that are to move and made no legal move → the reward of each seat.
 
         Raises:
             ResetNeeded: the game is over.
@@ -152,7 +148,7 @@ class TextGame(ABC):
         return dict.fromkeys(self.seats, 0.0) | self._forfeit(losers)
 
     def after(self, moves: Mapping[str, str]) -> tuple[Self, dict[str, float]]:
-        """Returns (the game after `moves`, rewards); this game stays as it is."""
+        """Returns (the game after `moves`, rewards); this game does not change."""
         child = copy.copy(self)
         return child, child.play(moves)
 

@@ -13,19 +13,19 @@ VARIANTS: dict[str, dict[str, int]] = {
     "small": {"colors": 2, "ranks": 5, "hand_size": 2, "max_information_tokens": 3, "max_life_tokens": 1},
     "very_small": {"colors": 1, "ranks": 5, "hand_size": 2, "max_information_tokens": 3, "max_life_tokens": 1},
 }
-"""Those of the Hanabi Learning Environment (Bard et al., 2020)."""
+"""Variants of the Hanabi Learning Environment (Bard et al., 2020): parameters by name."""
 
 
 class Card(NamedTuple):
     """One card of a hand."""
 
     name: str
-    """Letter of the colour and rank; empty if the looker does not see it."""
+    """Letter of the colour, and rank; empty if the observer does not see the card."""
     possible: tuple[tuple[str, int], ...]
-    """What it can be by the hints that its holder has got: letters of colours and ranks, each with each."""
+    """Every (colour letter, rank) that the hints to its holder allow."""
 
     def told(self, number: int) -> str:
-        """Returns the same as in a prompt."""
+        """Returns the card as a line of a prompt."""
         colours, ranks = (sorted(set(part), key=str) for part in zip(*self.possible, strict=True))
         known = f"can be {''.join(colours)} {''.join(map(str, ranks))}"
         return f"{number}: {self.name}, {known}" if self.name else f"{number}: {known}"
@@ -34,7 +34,7 @@ class Card(NamedTuple):
 class Hanabi(OpenSpielGame):
     """OpenSpiel's Hanabi for two to five. All seats are paid 1 for each card that is played in its place.
 
-    When the last life is lost, what was gained is lost, too. The game counts as won with a score of `target`.
+    When the last life is lost, all points are lost. The game counts as won with a score of `target`.
 
     Args:
         variant: full, small or very_small: how many colours, cards in a hand, hints and lives.
@@ -77,7 +77,7 @@ class Hanabi(OpenSpielGame):
         )
 
     def observe(self, seat: str) -> str:
-        """Lives, hints, piles, the hands of the others, and what each player knows of its own cards."""
+        """Returns lives, hints, piles, the others' hands, and what each player knows of its own cards."""
         told = _sections(self._told(seat))
         lines = [f"{label}: {told[name]}" for name, label in _LABELS.items()]
         start = self.seats.index(seat)
@@ -90,17 +90,17 @@ class Hanabi(OpenSpielGame):
         )
 
     def piles(self, seat: str) -> dict[str, int]:
-        """Returns rank of the highest card on each pile, by the colour's letter."""
+        """Returns the rank of the highest card on each pile, by the colour's letter."""
         return {pile[0]: int(pile[1:]) for pile in _sections(self._told(seat))["Fireworks"].split()}
 
     def hands(self, seat: str) -> list[list[Card]]:
-        """Returns the cards of each player from `seat` on, oldest first; the names of its own are not known."""
+        """Returns the cards of each player from `seat` on, oldest first; those of `seat` have no names."""
         hands = self._told(seat).partition("Hands:")[2].partition("Deck size:")[0]
         return [[_card(line) for line in hand.splitlines() if "||" in line] for hand in hands.split("-----")]
 
     @staticmethod
     def hint(value: str) -> str:
-        """Returns the action that tells the next player about a rank or the letter of a colour."""
+        """Returns the action that hints a rank or the letter of a colour to the next player."""
         return f"Hint {_next(1)} {_COLOURS.get(value, value)}"
 
     def _told(self, seat: str) -> str:
@@ -119,13 +119,13 @@ def _next(distance: int) -> str:
 
 
 def _sections(told: str) -> dict[str, str]:
-    """Says what follows each label of OpenSpiel's text on the same line."""
+    """Returns the text after each label of OpenSpiel's observation."""
     pairs = (line.partition(":") for line in told.splitlines() if ":" in line)
     return {name: value.strip() for name, _, value in pairs}
 
 
 def _card(line: str) -> Card:
-    """Reads `R2 || XX|RY12345`: the card (`XX` if it is the seat's own), what it was told, what it can be."""
+    """Reads `R2 || XX|RY12345`: the card (`XX` if it is the seat's own), its hints, what it can be."""
     name, _, known = line.partition(" || ")
     possible = known.partition("|")[2].strip()
     ranks = [int(c) for c in possible if c.isdigit()]

@@ -14,18 +14,18 @@ from ragen_envs.splits import Split
 
 CARDS = ("Jack", "Queen", "King")
 DEALS = tuple(permutations(CARDS, 2))
-"""(first seat's card, second seat's card)."""
+"""All pairs (first seat's card, second seat's card)."""
 _CHECK, _BET, _FOLD, _CALL = "Check", "Bet", "Fold", "Call"
 _SHOWDOWNS = {(_CHECK, _CHECK): 1.0, (_BET, _CALL): 2.0, (_CHECK, _BET, _CALL): 2.0}
-"""Betting that ends with the cards shown → what the lower card pays the higher one."""
+"""Chips that the lower card pays the higher one, by the betting that ends with a showdown."""
 
 
 class KuhnPoker(TextGame):
     """Rewards are the chips won or lost: 1 (antes), or 2 after a bet that was called.
 
-    An instance is one of the six deals. There are no splits: six deals are the whole game, and without some of them
-    both the odds and the best play would be those of another game. So `split` changes nothing, and `seed` names the
-    deal. A seat sees its own card and the betting; the other's card is never told, not even at the end.
+    An instance is one of the six deals, named by `seed`. There are no splits, and `split` changes nothing: six deals
+    are the whole game, and without some of them both the odds and the best play would be those of another game. A seat
+    sees its own card and the betting; the other's card is never shown, not even at the end.
     """
 
     title: str = "Kuhn poker"
@@ -74,17 +74,17 @@ class KuhnPoker(TextGame):
 
     @property
     def to_move(self) -> tuple[str, ...]:
-        """In turn, until the betting ends."""
+        """The seat whose turn it is, until the betting ends."""
         return (self.seats[len(self.betting) % 2],) if self.deal and self._chips is None else ()
 
     def legal_actions(self, seat: str) -> list[str]:
-        """Returns check or Bet; after a bet, Fold or Call."""
+        """Returns Check and Bet; after a bet, Fold and Call."""
         if seat not in self.to_move:
             return []
         return [_FOLD, _CALL] if self._bet_stands() else [_CHECK, _BET]
 
     def outcome(self, seat: str) -> Outcome | None:
-        """Says who has won chips; there are no draws."""
+        """Returns whether `seat` won or lost chips (there are no draws); None before the end."""
         if self._chips is None:
             return None
         return Outcome.WIN if (self._chips > 0) == (seat == self.seats[0]) else Outcome.LOSS

@@ -17,11 +17,11 @@ CARDS = ("Jack", "Queen", "King")
 DECK = CARDS * 2
 _CHECK, _BET, _FOLD, _CALL, _RAISE = "Check", "Bet", "Fold", "Call", "Raise"
 _ANTE = 1.0
-"""Stake before the first card, as in Southey et al. 2005, which also has the next two."""
+"""Chips that each seat stakes before the first card. This and the next two follow Southey et al. 2005."""
 _BET_SIZES = (2.0, 4.0)
-"""Sizes of a bet in the two rounds."""
+"""Chips of a bet in the first and in the second round."""
 _MAX_RAISES = 2
-"""Bets and raises of one round."""
+"""Most bets and raises of one round."""
 _MAX_STAKE = _ANTE + _MAX_RAISES * sum(_BET_SIZES)
 
 
@@ -29,7 +29,7 @@ class LeducHoldem(TextGame):
     """Rewards are the chips won or lost, up to 13: an ante of 1, and in each round at most two raises of 2, then 4.
 
     An instance is what the seats are dealt; the public card is chance inside the game, decided by `outcome_seed`. There
-    are no splits, for the reason there are none in Kuhn poker. The other's card is never told, not even at the end.
+    are no splits, for the same reason as in Kuhn poker. The other's card is never shown, not even at the end.
     """
 
     title: str = "Leduc hold'em"
@@ -90,11 +90,11 @@ class LeducHoldem(TextGame):
 
     @property
     def to_move(self) -> tuple[str, ...]:
-        """In turn, the first seat first in each round, until the betting ends."""
+        """The seat whose turn it is, starting with the first seat in each round, until the betting ends."""
         return (self.seats[len(self._round) % 2],) if self.deal and self._chips is None else ()
 
     def legal_actions(self, seat: str) -> list[str]:
-        """Returns check or Bet; after a bet, Fold, Call or (once) Raise."""
+        """Returns Check and Bet; after a bet, Fold, Call and (once) Raise."""
         if seat not in self.to_move:
             return []
         raises = sum(action in (_BET, _RAISE) for action in self._round)
@@ -103,7 +103,7 @@ class LeducHoldem(TextGame):
         return [_FOLD, _CALL, _RAISE] if raises < _MAX_RAISES else [_FOLD, _CALL]
 
     def outcome(self, seat: str) -> Outcome | None:
-        """Says who has won chips."""
+        """Returns a win, loss or draw by the chips won; None before the end."""
         if self._chips is None:
             return None
         if self._chips == 0:
@@ -111,7 +111,7 @@ class LeducHoldem(TextGame):
         return Outcome.WIN if (self._chips > 0) == (seat == self.seats[0]) else Outcome.LOSS
 
     def secrets(self, seat: str) -> tuple[str, ...]:
-        """Returns the seat's card, unless the public one is of the same name."""
+        """Returns the seat's card, unless the public card has the same name."""
         card = self.deal[self.seats.index(seat)]
         return () if self._turned and card == self.public else (card,)
 

@@ -1,4 +1,4 @@
-"""GameLimits: what a reply costs that names no legal move, and how replies must look."""
+"""GameLimits: the rule for illegal moves, and the form of prompts and replies."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ SYSTEM_PARTS = ("system", "title", "rules", "reply_format", "max_turns", "illega
 MESSAGE_PARTS = ("message", "state", "feedback", "turn", "seat", "legal_actions")
 """Placeholders of `GameLimits.prompt_template`; {message} is the environment's own."""
 IllegalMove = Literal["penalty", "retry", "forfeit"]
-"""penalty: `illegal_reward`, and a move drawn at random is made for the seat. retry: `illegal_reward`, and the seat is
+"""Rules for a reply without a legal move. penalty: `illegal_reward`, and a random move is made for the seat. retry:
+`illegal_reward`, and the seat is
 asked again, `max_retries` times in a row, then it forfeits. forfeit: the seat loses at once."""
 
 
 @dataclass(frozen=True)
 class GameLimits:
-    """How a game is cut into turns.
+    """The rules and limits of a game played by replies.
 
     Attributes:
         illegal_move: what happens after a reply that names no legal move, see IllegalMove.

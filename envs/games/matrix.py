@@ -13,8 +13,8 @@ from ragen_envs.splits import Split
 class MatrixGame(TextGame):
     """A symmetric game of simultaneous choices, `rounds` times. Rewards come each round; the higher total wins.
 
-    There is one instance and no chance, so no splits. Who forfeits is paid the table's worst for every round left, and
-    the other its best.
+    There is one instance and no chance, so no splits. A seat that forfeits is paid the table's lowest payoff for every
+    round left, and the other its highest.
 
     Args:
         rounds: rounds of a game, known to both seats.
@@ -36,7 +36,7 @@ class MatrixGame(TextGame):
 
     @abstractmethod
     def payoff(self, own: str, others: str) -> float:
-        """Says what a seat is paid for its own choice against the other's."""
+        """Returns the reward of a seat for its own choice against the other's."""
 
     def reset(self, seed: int, split: Split, outcome_seed: int) -> None:
         """Starts at round 1."""
@@ -61,7 +61,7 @@ class MatrixGame(TextGame):
         return list(self.actions) if seat in self.to_move else []
 
     def outcome(self, seat: str) -> Outcome | None:
-        """Compares the totals; who forfeits loses, even if both do."""
+        """Compares the totals; a seat that forfeits loses, even if both do."""
         if self.to_move or not self._begun:
             return None
         if self._forfeited:
@@ -72,7 +72,7 @@ class MatrixGame(TextGame):
 
     @property
     def instance_key(self) -> str:
-        """There is one instance."""
+        """The same for all: there is one instance."""
         return ""
 
     @property

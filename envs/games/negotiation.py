@@ -1,4 +1,4 @@
-"""Negotiation: share a pool of items, and talk between the offers in words that mean nothing by themselves."""
+"""Negotiation: share a pool of items, with cheap talk between the offers, in words without a given meaning."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from ragen_envs.games.sharing import SharingGame, keep
 _ITEMS = 3
 """Kinds of items, as OpenSpiel's negotiation has by default."""
 _OFFERS = 6**_ITEMS
-"""OpenSpiel's offers are numbers with a digit 0 to 5 for each kind of item; then come Agree, and the messages."""
+"""Number of OpenSpiel's offers, a digit 0 to 5 for each kind of item; Agree and the messages are numbered after
+them.
+"""
 
 
 class Negotiation(SharingGame):
     """OpenSpiel's negotiation, after Cao et al. (2018): offers, each followed by a message of cheap talk.
 
-    Pool (0 to 5 of a kind), values (0 to 10 an item) and the number of turns (4 to 10, told to both) are drawn anew for
-    each instance, so that the whole pool is worth more to one seat than to the other, and to some nothing. A turn is an
-    offer and a message, two replies; the last turn's offer can no longer be accepted.
+    Pool (0 to 5 of a kind), values (0 to 10 an item) and the number of turns (4 to 10, known to both) are drawn anew
+    for each instance, so the whole pool may be worth more to one seat than to the other, or nothing. A turn is an offer
+    and a message, two replies; the last turn's offer can no longer be accepted.
 
     Args:
         message_length: words of a message; 0: no messages.
-        words: how many different words there are, called A, B, …
+        words: number of different words, called A, B, …
 
     Raises:
         ValueError: a setting out of its range, or open-spiel is not installed.
@@ -68,27 +70,27 @@ class Negotiation(SharingGame):
 
     @property
     def pool(self) -> tuple[int, ...]:
-        """How many there are of each kind of item."""
+        """Number of items of each kind."""
         return tuple(self._state.item_pool())
 
     def values(self, seat: str) -> tuple[int, ...]:
-        """Says what one item of each kind is worth to `seat`."""
+        """Returns the value of one item of each kind to `seat`."""
         # OpenSpiel draws values again if all are 0, and appends them to the old ones.
         return tuple(self._state.agent_utils(self.seats.index(seat))[:_ITEMS])
 
     @property
     def max_turns(self) -> int:  # type: ignore[override]  # each instance has its own
-        """Turns of both seats together; only OpenSpiel's text tells them."""
+        """Turns of both seats together, read from OpenSpiel's text, the only place that has them."""
         return int(str(self._state).splitlines()[0].removeprefix("Max steps: "))
 
     @property
     def offers(self) -> tuple[tuple[int, ...], ...]:
-        """What each offer keeps of each kind for the seat that made it, oldest first."""
+        """Items of each kind that each offer keeps for the seat that made it, oldest first."""
         return tuple(_digits(action, 6, _ITEMS) for action in self._moves if action < _OFFERS)
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """What was said, oldest first."""
+        """All messages, oldest first."""
         return tuple(self._message(action) for action in self._moves if action > _OFFERS)
 
     @property
@@ -98,12 +100,12 @@ class Negotiation(SharingGame):
 
     @property
     def _moves(self) -> list[int]:
-        """OpenSpiel's numbers of the seats' actions; the deal comes before them."""
+        """OpenSpiel's numbers of the seats' actions, without the deal before them."""
         return list(self._state.history())[1:]
 
     @property
     def _least(self) -> float:
-        """No agreement. OpenSpiel names −150, which nothing in the game can cost."""
+        """The return without agreement. OpenSpiel's minimum is −150, which the game cannot give."""
         return 0.0
 
     def _message(self, action: int) -> str:

@@ -14,13 +14,15 @@ from ragen_envs.splits import Split, draw_instance
 from ragen_envs.task import chance_seed
 
 _MANY_STARTS = 500
-"""Number of starts from which on there are splits: of fewer, each would be another game."""
+"""Least number of starts for which there are splits, chosen freely: with few starts each split would be another
+game.
+"""
 _SEED = "rng_seed"
-"""Parameter of the games that draw their chance inside OpenSpiel: what decides it."""
+"""Name of the seed parameter of games that draw their chance inside OpenSpiel."""
 
 
 class _Start(NamedTuple):
-    """OpenSpiel's state before the first move, and the canonical text of what chance has made of it."""
+    """OpenSpiel's state before the first move, and the canonical text of its chance outcomes."""
 
     state: Any
     key: str
@@ -30,10 +32,10 @@ class OpenSpielGame(TextGame):
     """A game by its OpenSpiel name, such as `liars_dice(numdice=1)`: turns one by one or at once, any number of seats.
 
     Chance before the first move makes the instance, decided by `seed`; chance after it is decided by `outcome_seed`.
-    A game that draws its chance inside OpenSpiel is loaded anew for each instance, with a seed of its own.
+    A game that draws its chance inside OpenSpiel is loaded anew for each instance, with its own seed.
     Rewards are OpenSpiel's. The greatest return wins; in a cooperative game all seats win with a return of at least
-    `target`. Who forfeits is left with the least that the game can pay, and the game is over for all: of a zero-sum
-    game the others share what that leaves, of a cooperative one they lose too, else they keep what they have.
+    `target`. A forfeit gives the seat the lowest return of the game and ends it for all: in a zero-sum game the others
+    share the difference, in a cooperative one they lose too, else they keep what they have.
 
     Args:
         game: OpenSpiel's name of the game, with its parameters in brackets if they are not the defaults.
@@ -67,7 +69,7 @@ class OpenSpielGame(TextGame):
         self._recalls = kind.provides_information_state_string and not self.perfect_information
         self._state: Any = None
         self._key = ""
-        self._luck = 0
+        self._chance_seed = 0
         self._returns: tuple[float, ...] = (0.0,) * len(self.seats)
         self._forfeited: tuple[str, ...] = ()
 
@@ -79,7 +81,7 @@ class OpenSpielGame(TextGame):
             self._state, self._key = draw_instance(seed, split, self._draw_start, lambda start: start.key)
         else:
             self._state, self._key = self._draw_start(np.random.default_rng(seed))
-        self._luck, self._forfeited = chance_seed(outcome_seed), ()
+        self._chance_seed, self._forfeited = chance_seed(outcome_seed), ()
         self._returns = tuple(self._state.returns())
 
     def rules(self) -> str:
@@ -96,15 +98,13 @@ class OpenSpielGame(TextGame):
         )
 
     def observe(self, seat: str) -> str:
-        """Returns OpenSpiel's text of what the seat knows: the position, or all it has seen where something is
-        hidden.
-        """
+        """Returns OpenSpiel's text of what the seat knows: the position, or with hidden information all it has seen."""
         index = self.seats.index(seat)
         return f"You are player {index}\n{self._seen(self._state, index).strip()}"
 
     @property
     def to_move(self) -> tuple[str, ...]:
-        """Whoever OpenSpiel asks for an action."""
+        """The seats that OpenSpiel asks for an action."""
         if self._state is None or self._forfeited or self._state.is_terminal():
             return ()
         if self._state.is_simultaneous_node():
@@ -116,7 +116,7 @@ class OpenSpielGame(TextGame):
         return list(self._named_actions(seat)) if seat in self.to_move else []
 
     def outcome(self, seat: str) -> Outcome | None:
-        """Compares returns, or looks at `target` in a cooperative game; who forfeits loses."""
+        """Compares returns, or checks `target` in a cooperative game; a seat that forfeits loses."""
         if self.to_move or self._state is None:
             return None
         if self._forfeited:
@@ -131,25 +131,27 @@ class OpenSpielGame(TextGame):
 
     @property
     def instance_key(self) -> str:
-        """The chance before the first move, as OpenSpiel's action numbers, or as what the seats see of it."""
+        """The chance outcomes before the first move, as OpenSpiel's action numbers, or as the seats see them."""
         return self._key
 
     @property
     def position_key(self) -> str:
-        """All that has happened, and what decides the chance to come."""
-        return f"{self._key} {self._state.history_str()} {self._luck} {self._forfeited}"
+        """The whole history, and the seed of the chance to come."""
+        return f"{self._key} {self._state.history_str()} {self._chance_seed} {self._forfeited}"
 
     @property
     def _least(self) -> float:
-        """What a forfeit leaves to the seat: the least that the game can pay."""
+        """The return of a seat that forfeits: the lowest of the game."""
         return float(self._game.min_utility())
 
     def _action_name(self, index: int, action: int) -> str:
-        """Says what people call `action` of the seat numbered `index`."""
+        """Returns the readable name of `action` of the seat numbered `index`."""
         return str(self._state.action_to_string(index, action))
 
     def _named_actions(self, seat: str) -> dict[str, int]:
-        """Returns OpenSpiel's number of each legal action; names that differ in case only get the number too."""
+        """Returns OpenSpiel's number by name of each legal action; names that differ only in case get the number as
+        well.
+        """
         index = self.seats.index(seat)
         pairs = [(" ".join(self._action_name(index, n).split()), n) for n in self._state.legal_actions(index)]
         lower = [name.lower() for name, _ in pairs]
@@ -163,7 +165,7 @@ class OpenSpielGame(TextGame):
         else:
             state.apply_action(*numbers.values())
         while state.is_chance_node():
-            rng = generator(Stream.GAME_CHANCE, self._luck, state.move_number())
+            rng = generator(Stream.GAME_CHANCE, self._chance_seed, state.move_number())
             state.apply_action(_drawn(state, rng))
         self._state = state
         return self._paid(tuple(state.returns()))
@@ -199,13 +201,11 @@ class OpenSpielGame(TextGame):
         return _Start(state, "\n".join(self._seen(state, index) for index in range(len(self.seats))))
 
     def _seeded(self, seed: int) -> Any:
-        """Returns the game again, with chance of its own: the generator is the game's, and all its states draw from
-        it.
-        """
+        """Loads the game again with its own seed, because all states of one game draw from that game's generator."""
         return self._load(self._game.get_type().short_name, self._game.get_parameters() | {_SEED: seed})
 
     def _check_seedable(self, given: Mapping[str, object], refusal: type[Exception]) -> None:
-        """Raises ValueError if the instance's seed cannot decide the chance that is drawn inside OpenSpiel."""
+        """Raises ValueError if the instance seed cannot decide the chance that is drawn inside OpenSpiel."""
         name = self._game.get_type().short_name
         if _SEED in given:
             raise ValueError(f"{name}: leave {_SEED} out, the instance's seed decides it")
@@ -221,7 +221,7 @@ class OpenSpielGame(TextGame):
             raise ValueError(f"{name} draws chance between moves {unreached}")
 
     def _num_starts(self) -> int:
-        """Says how many ways chance can go before the first move, counted along one of them."""
+        """Returns the number of chance outcomes before the first move, counted along one of them."""
         state, number = self._game.new_initial_state(), 1
         while state.is_chance_node():
             outcomes = state.chance_outcomes()
@@ -231,6 +231,6 @@ class OpenSpielGame(TextGame):
 
 
 def _drawn(state: Any, rng: np.random.Generator) -> int:
-    """Returns one outcome of a chance node, drawn by its chance."""
+    """Draws one outcome of a chance node."""
     actions, chances = zip(*state.chance_outcomes(), strict=True)
     return int(actions[int(rng.choice(len(actions), p=np.asarray(chances) / sum(chances)))])

@@ -19,22 +19,22 @@ class PettingZooText(str):
 
 
 def to_aec(env: TextGameEnv) -> AECEnv[str, str, str | None]:
-    """Returns `env` as an AECEnv. Where seats move at once, they reply in turn and see nothing of each other's move."""
+    """Returns `env` as an AECEnv. Simultaneous moves are made in turn, unseen by the other seats."""
     return _AEC(env)
 
 
 def to_parallel(env: TextGameEnv) -> ParallelEnv[str, str, str | None]:
-    """Returns `env` as a ParallelEnv. A seat that is not to act is told to wait, and what it says is ignored."""
+    """Returns `env` as a ParallelEnv. A seat that is not to act is told to wait, and its reply is ignored."""
     return _Parallel(env)
 
 
 def _options(options: Tree | None) -> Tree:
-    """Ours among PettingZoo's options, which by its convention may hold anything."""
+    """Returns our options from PettingZoo's, which by its convention may hold anything."""
     return {key: value for key, value in (options or {}).items() if key in _OPTIONS}
 
 
 class _Spaces:
-    """What both adapters share."""
+    """The parts that both adapters share."""
 
     def __init__(self, env: TextGameEnv) -> None:
         self.env = env
@@ -52,7 +52,7 @@ class _Spaces:
         return self.env.action_space(agent)
 
     def render(self) -> str:
-        """Says what each seat sees."""
+        """Returns the view of each seat."""
         return self.env.render()
 
     def close(self) -> None:

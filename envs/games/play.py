@@ -13,7 +13,7 @@ from ragen_envs.splits import Split
 
 
 def play(game: TextGame, seat: str, opponent: str, rng: np.random.Generator) -> float:
-    """Asks for the moves of `seat` until the game is over → its return. Raises EOFError where the input ends."""
+    """Asks for the moves of `seat` until the game is over → its return. Raises EOFError at the end of the input."""
     total, player = 0.0, PLAYERS[opponent]
     while game.to_move:
         moves = {mover: choose(player(game, mover), rng) for mover in game.to_move if mover != seat}

@@ -16,9 +16,9 @@ __all__ = ["PLAYERS", "Chances", "Player", "choose", "uniform"]
 
 _THIRD = Fraction(1, 3)
 _ORDERS = ("A1 C1 B1 B2 C3 A3 B3 A2 C2", "A1 A3 A2 B2 C1 C3 B1 C2 B3")
-"""Fixed orders of cells for X and for O that win most against random play, of all orders."""
+"""Fixed orders of cells for X and for O: of all orders, those that win most often against random play."""
 _VALUES: dict[str, int] = {}
-"""Value to the first seat by board, whose count of marks tells who moves."""
+"""Value to the first seat by board (the number of marks says who moves)."""
 _KUHN: dict[tuple[str, ...], dict[str, Fraction]] = {
     # Betting so far → chance, by card, of the bolder action (Bet or Call): Kuhn's equilibrium with α = 1/3.
     (): {"Jack": _THIRD, "Queen": Fraction(0), "King": Fraction(1)},
@@ -29,7 +29,7 @@ _KUHN: dict[tuple[str, ...], dict[str, Fraction]] = {
 
 
 def minimax(game: TextGame, seat: str) -> Chances:
-    """Returns perfect play of tic-tac-toe: evenly among the actions whose value no reply can lower."""
+    """Plays tic-tac-toe perfectly: uniformly among the actions with the best minimax value."""
     assert isinstance(game, TicTacToe)
     sign = 1 if seat == game.seats[0] else -1
     values = {action: sign * _value(game.after({seat: action})[0]) for action in game.legal_actions(seat)}
@@ -37,14 +37,14 @@ def minimax(game: TextGame, seat: str) -> Chances:
 
 
 def in_order(game: TextGame, seat: str) -> Chances:
-    """Takes the first free cell of a fixed order: the best player of tic-tac-toe that looks at nothing else."""
+    """Takes the first free cell of a fixed order: the best blind player of tic-tac-toe."""
     assert isinstance(game, TicTacToe)
     order, free = _ORDERS[game.seats.index(seat)].split(), game.legal_actions(seat)
     return {next(cell for cell in order if cell in free): Fraction(1)}
 
 
 def tactician(game: TextGame, seat: str) -> Chances:
-    """Returns one look ahead on a board: win if possible, else stop the other from winning at once, else anything."""
+    """Looks one move ahead on a board: wins if possible, else blocks the other's win, else plays at random."""
     assert isinstance(game, BoardGame)
     legal = game.legal_actions(seat)
     wins = [action for action in legal if game.after({seat: action})[0].outcome(seat) is Outcome.WIN]
@@ -52,9 +52,7 @@ def tactician(game: TextGame, seat: str) -> Chances:
 
 
 def kuhn_equilibrium(game: TextGame, seat: str) -> Chances:
-    """Returns a Nash equilibrium of Kuhn poker (α = 1/3): worth −1/18 chips to the first seat against any perfect
-    player.
-    """
+    """Plays a Nash equilibrium of Kuhn poker (α = 1/3): −1/18 chips for the first seat against a perfect player."""
     assert isinstance(game, KuhnPoker)
     timid, bold = game.legal_actions(seat)
     chance = _KUHN[game.betting][game.deal[game.seats.index(seat)]]
@@ -90,7 +88,7 @@ PLAYERS: dict[str, Player] = {
 
 
 def _value(game: BoardGame) -> int:
-    """Returns +1, 0 or −1: what perfect play of both is worth to the first seat."""
+    """Returns the minimax value to the first seat: +1, 0 or −1."""
     if game.position_key not in _VALUES:
         if not game.to_move:
             outcome = game.outcome(game.seats[0])

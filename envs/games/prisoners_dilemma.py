@@ -12,8 +12,8 @@ _COOPERATE, _DEFECT = "Cooperate", "Defect"
 class PrisonersDilemma(MatrixGame):
     """Each round pays `reward` for mutual cooperation, `punishment` for mutual defection, else `temptation`/`sucker`.
 
-    A win is a higher total than the other's, which cooperation cannot give; so success is something else here: a total
-    of at least what mutual cooperation pays.
+    A win is a higher total than the other's, which cooperation cannot give; so success here is a total of at least what
+    mutual cooperation pays.
 
     Args:
         rounds: rounds of a game, known to both seats.
@@ -54,12 +54,12 @@ class PrisonersDilemma(MatrixGame):
         )
 
     def payoff(self, own: str, others: str) -> float:
-        """Returns the classical table."""
+        """Returns the reward by the classical table."""
         if others == _COOPERATE:
             return self.reward if own == _COOPERATE else self.temptation
         return self.sucker if own == _COOPERATE else self.punishment
 
     def success(self, seat: str) -> bool:
-        """Returns the game was played to the end and the total is at least that of mutual cooperation."""
+        """Returns whether `seat` played to the end for a total of at least that of mutual cooperation."""
         played = self.terminated(seat) and seat not in self._forfeited
         return played and self.totals[self.seats.index(seat)] >= self.rounds * self.reward

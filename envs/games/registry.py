@@ -14,12 +14,12 @@ from ragen_envs.worlds import ENVIRONMENTS, GAMES, construct
 
 
 def game_names() -> list[str]:
-    """Returns the games that ship with the package."""
+    """Returns the names of the games that ship with the package."""
     return list(GAMES)
 
 
 def is_users_game(name: str) -> bool:
-    """Says whether `name` means a game of a user's own: a registered name, an entry point or an import path."""
+    """Returns whether `name` means a user's own game: a registered name, an entry point or an import path."""
     if not ENVIRONMENTS.is_users(name):
         return False
     try:
@@ -29,7 +29,7 @@ def is_users_game(name: str) -> bool:
 
 
 def game_settings(name: str) -> list[str]:
-    """Returns names of the settings that `make_game` takes for `name`. Raises ValueError naming the nearest game."""
+    """Returns the names of the settings of game `name`. Raises ValueError naming the nearest game."""
     return list(inspect.signature(_game_class(name)).parameters)
 
 

@@ -1,4 +1,4 @@
-"""Simple scripted players of the larger games: what a trained policy should at least beat."""
+"""Simple scripted players of the larger games, which a trained policy should at least beat."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from ragen_envs.games.sharing import SharingGame, worth
 
 
 def pathfinder(game: TextGame, seat: str) -> Chances:
-    """Returns the first step of a shortest path over the ice; two of them never block each other for good."""
+    """Takes the first step of a shortest path over the ice; two such players never block each other for good."""
     assert isinstance(game, FrozenLakePair)
     path = game.path(seat)
     return evenly(path[:1] if path else game.legal_actions(seat))
 
 
 def greedy_chess(game: TextGame, seat: str) -> Chances:
-    """Mates if it can; else the move that takes most, less the moved piece where it could be taken in turn."""
+    """Mates if it can; else makes the capture with the largest gain, less the moved piece if it can be recaptured."""
     assert isinstance(game, Chess)
     gains = {action: _gain(game.board, action) for action in game.legal_actions(seat)}
     return evenly(action for action, gain in gains.items() if gain == max(gains.values()))
 
 
 def haggler(game: TextGame, seat: str) -> Chances:
-    """Wants all at first and half in the end, linearly; of the offers that give it so much, the most generous.
+    """Demands all at first and half in the end, linearly; of the offers worth that much it makes the most generous.
 
-    It says anything, and hears nothing.
+    Its messages are random, and it ignores the other's.
     """
     assert isinstance(game, SharingGame)
     legal, values = game.legal_actions(seat), game.values(seat)
@@ -45,7 +45,7 @@ def haggler(game: TextGame, seat: str) -> Chances:
 
 
 def hinter(game: TextGame, seat: str) -> Chances:
-    """Plays cards that are sure to fit, hints at the next player's card that fits, else discards the oldest."""
+    """Plays a card that surely fits, else hints at a card of the next player that fits, else discards the oldest."""
     assert isinstance(game, Hanabi)
     legal, piles, own = game.legal_actions(seat), game.piles(seat), game.hands(seat)[0]
     for number, card in enumerate(own, start=1):
@@ -61,7 +61,7 @@ def hinter(game: TextGame, seat: str) -> Chances:
 
 
 def _hint(card: Card, piles: dict[str, int], legal: list[str]) -> str:
-    """Returns the hint that tells most about a card that fits and is not yet known to; empty if there is none."""
+    """Returns the hint that says most about a card that fits and is not yet known to fit; empty if there is none."""
     colour, rank = card.name[:1], int(card.name[1:])
     if piles[colour] != rank - 1 or all(piles[c] == r - 1 for c, r in card.possible):
         return ""
@@ -73,7 +73,7 @@ def _hint(card: Card, piles: dict[str, int], legal: list[str]) -> str:
 
 
 def _gain(board: Any, action: str) -> int:
-    """Says what a move takes, less the moved piece if it can be taken in turn; 100 for mate."""
+    """Returns the value that a move captures, less the moved piece if it can be recaptured; 100 for mate."""
     move = board.parse_uci(action)
     mover, taken = board.piece_type_at(move.from_square), board.piece_type_at(move.to_square)
     gain = PIECE_VALUES[taken] if taken else int(board.is_en_passant(move))

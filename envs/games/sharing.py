@@ -1,4 +1,4 @@
-"""What games have in common in which two share a pool of items that they value otherwise."""
+"""SharingGame: the common part of games in which two seats share a pool of items that they value differently."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ _KEEP = "Keep"
 
 
 class SharingGame(OpenSpielGame):
-    """Seats offer in turn, until one agrees to the other's last offer: then each gets its share, else nobody anything.
+    """Seats offer in turn, until one agrees to the other's last offer: then each gets its share, else both get nothing.
 
-    More than the other gets is a win; success is something else: an agreement that is worth at least half of the pool,
-    which both seats can have at once. Values are private.
+    A win is a higher return than the other's. Success is an agreement worth at least half of the pool to the seat,
+    which both seats can reach at once. Values are private.
     """
 
     AGREE: ClassVar[str] = "Agree"
     max_turns: int
-    """Offers and agreements of both seats together, after which it is over."""
+    """Most offers and agreements of both seats together in a game."""
 
     @property
     @abstractmethod
     def pool(self) -> tuple[int, ...]:
-        """How many there are of each kind of item."""
+        """Number of items of each kind."""
 
     @abstractmethod
     def values(self, seat: str) -> tuple[int, ...]:
-        """Says what one item of each kind is worth to `seat`."""
+        """Returns the value of one item of each kind to `seat`."""
 
     @property
     @abstractmethod
     def offers(self) -> tuple[tuple[int, ...], ...]:
-        """What each offer keeps of each kind for the seat that made it, oldest first."""
+        """Items of each kind that each offer keeps for the seat that made it, oldest first."""
 
     @property
     @abstractmethod
@@ -43,7 +43,7 @@ class SharingGame(OpenSpielGame):
         """Whether the last offer was accepted."""
 
     def success(self, seat: str) -> bool:
-        """Returns the seat has got items worth at least half of the pool."""
+        """Returns whether the agreement gave `seat` items worth at least half of the pool."""
         mine = self._returns[self.seats.index(seat)]
         return not self.to_move and not self._forfeited and mine > 0 and 2 * self.share(seat) >= self.whole(seat)
 
@@ -52,11 +52,11 @@ class SharingGame(OpenSpielGame):
         return (self._values_told(seat),)
 
     def whole(self, seat: str) -> int:
-        """Says what the whole pool is worth to `seat`."""
+        """Returns the value of the whole pool to `seat`."""
         return worth(self.pool, self.values(seat))
 
     def share(self, seat: str) -> int:
-        """Says what the last offer leaves to `seat`, by its values; 0 before the first."""
+        """Returns the value to `seat` of its share by the last offer; 0 before the first."""
         if not self.offers:
             return 0
         me, offer = self.seats.index(seat), self.offers[-1]
@@ -79,7 +79,7 @@ class SharingGame(OpenSpielGame):
         return f"Your values: {_told(self.values(seat))}"
 
     def _speaker(self, seat: str, offer: int) -> str:
-        """Says who made, or answers with, the offer of that number, counted from 0."""
+        """Returns who made offer number `offer` (from 0), as seen by `seat`: "You" or "Other"."""
         return "You" if offer % 2 == self.seats.index(seat) else "Other"
 
 
@@ -89,7 +89,7 @@ def keep(offer: Sequence[int]) -> str:
 
 
 def worth(items: Sequence[int], values: Sequence[int]) -> int:
-    """Says what `items` of each kind are worth."""
+    """Returns the value of so many `items` of each kind."""
     return sum(number * value for number, value in zip(items, values, strict=True))
 
 

@@ -27,7 +27,7 @@ class TicTacToe(BoardGame):
         )
 
     def describe_for(self, seat: str) -> str:
-        """Returns both seats' cells, and the free ones that would give either a row: `mine B2, theirs A1, win none,
+        """Returns both seats' cells, and the free ones that would give either a line: `mine B2, theirs A1, win none,
         …`.
         """
         mine, other = self.mark(seat), self.other(seat)
@@ -41,13 +41,15 @@ class TicTacToe(BoardGame):
         return ", ".join(f"{word} {' '.join(cells) or 'none'}" for word, cells in found.items())
 
     def describe_move(self, seat: str, action: str) -> str:
-        """Returns win, block or play: whether the cell gives the seat a row, or keeps the other from one."""
+        """Returns the action with its effect: `win` (gives the seat a line), `block` (keeps the other from one) or
+        `play`.
+        """
         if self.would_win(seat, action):
             return f"win {action}"
         return f"{'block' if self.would_win(self.other(seat), action) else 'play'} {action}"
 
     def cell(self, action: str) -> int | None:
-        """Returns the cell itself, if it is free."""
+        """Returns the cell itself if it is free, else None."""
         return self._index(action) if self._mark_at(action) == EMPTY else None
 
     def _index(self, action: str) -> int:

@@ -1,4 +1,4 @@
-"""Whether two answers are the same: numbers by value, anything else by its text. Linear, and nothing is evaluated."""
+"""Comparison of answers: numbers by value, anything else by its text. Linear, and nothing is evaluated."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _LATEX_FRACTION = re.compile(r"([+-]?)\\[dt]?frac\{?(\d+)\}?\{?(\d+)\}?", re.ASC
 _BOXED = re.compile(r"\\boxed\{(.*)\}", re.DOTALL)
 _DROPPED = re.compile(r"\\left|\\right|\\[,;! ]|\$|\\text\{\s*\}")
 _MAX_DIGITS = 1_000
-"""Characters of the longest answer that is read as a number: reading more costs time and no task asks for it."""
+"""Most characters of an answer that is read as a number: chosen freely, because int() takes quadratic time."""
 
 
 def same_answer(one: str, other: str) -> bool:
-    """Tells whether both are the same number, or the same text but for case, dollar signs and spacing.
+    """Returns whether both are the same number, or the same text apart from case, dollar signs and spacing.
 
-    A number is written out: 1,250, −3.50, 3/4, \\frac{3}{4}. An expression such as 3 + 4 is no number: who answers with
-    the problem has not solved it.
+    A number is written out: 1,250, −3.50, 3/4, \\frac{3}{4}. An expression such as 3 + 4 is no number: repeating the
+        problem does not solve it.
     """
     ours, theirs = _plain(one), _plain(other)
     if ours == theirs:
@@ -28,7 +28,7 @@ def same_answer(one: str, other: str) -> bool:
 
 
 def number_of(text: str) -> Fraction | None:
-    """Returns the value of a number that is written out; None for anything else."""
+    """Returns the value of a written-out number; None for anything else."""
     if len(text) > _MAX_DIGITS:
         return None
     text = text.replace("−", "-").rstrip(".")

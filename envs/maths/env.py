@@ -13,19 +13,19 @@ import numpy as np
 from ragen_envs.maths.problems import MAX_ANSWER, Problem, Source, generated, read_problems
 from ragen_envs.spaces import AnyText
 from ragen_envs.splits import Split, draw_instance
-from ragen_envs.task import TextTask, check_pool_size, read_options
+from ragen_envs.task import FreeTextTask, check_pool_size, read_options
 from ragen_envs.tree import Tree
 from ragen_envs.verb_action import parse_verb
 
 _COMMON_ANSWERS = 10
-"""Answers among which the best blind plan chooses."""
+"""Most common answers among which a blind plan chooses: chosen freely, twice the five attempts of an episode."""
 _LOOKED_AT = 200
-"""Training problems whose answers are counted for it."""
+"""Training problems whose answers are counted for it: as many as blind plans are compared on at most."""
 _LARGEST_GUESS = 100
-"""Random answers are whole numbers below this."""
+"""Bound of random answers, whole numbers from 0: chosen freely, two digits."""
 
 
-class MathsEnv(TextTask[str]):
+class MathsEnv(FreeTextTask):
     """1 for a right first answer, half as much for each wrong one before; then the end.
 
     Args:
@@ -82,17 +82,13 @@ class MathsEnv(TextTask[str]):
         return f"{self.problem.text}{wrong}"
 
     def parse_action(self, text: str) -> str | None:
-        """Returns what stands in `answer[…]`."""
+        """Returns the text in `answer[…]`, or None."""
         verb = parse_verb(text, ("answer",), MAX_ANSWER)
         return None if verb is None else verb[1]
 
-    def legal_actions(self) -> list[str]:
-        """Returns nothing: the action is free text."""
-        return []
-
     @property
     def success(self) -> bool:
-        """The last answer was right."""
+        """Whether the last answer was right."""
         return self._solved
 
     @property
@@ -109,7 +105,7 @@ class MathsEnv(TextTask[str]):
         return f"answer[{int(rng.integers(_LARGEST_GUESS))}]"
 
     def blind_choices(self, num_actions: int) -> tuple[int, ...]:
-        """Returns ten choices for each answer: which of the most common answers of training problems is given."""
+        """Returns ten choices for each attempt: one of the most common answers of training problems."""
         return (_COMMON_ANSWERS,) * min(num_actions, _COMMON_ANSWERS)
 
     def blind_success(self, plan: tuple[int, ...]) -> float:

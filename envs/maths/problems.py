@@ -18,11 +18,11 @@ from ragen_envs.maths.answers import same_answer
 from ragen_envs.tree import Tree
 
 MAX_ANSWER = 2_000
-"""Characters of an answer: room for a grid, little enough for the generators' own checks."""
+"""Most characters of an answer: chosen freely, room for a 30×30 grid of digits with spaces."""
 _SIZE = 1_000_000
-"""Problems of a generator, of which each seed names one."""
+"""Problems of one generator, chosen freely: more than a run draws. Each seed names one."""
 _SMALLER = {"acre": 2_000, "word_ladder": 2_000}
-"""Generators that make all their problems, or check how many there can be, before the first."""
+"""Smaller sizes for generators that make all their problems, or check how many there can be, before the first."""
 _EVALUATING = {
     "codeio",
     "countdown",
@@ -32,31 +32,31 @@ _EVALUATING = {
     "puzzle24",
     "simple_integration",
 }
-"""Generators that check an answer by running it as Python (eval, exec, sympy's parse_expr), where texts may differ."""
+"""Generators that check an answer by running it as Python (eval, exec, sympy's parse_expr): refused."""
 _BY_TEXT = {"binary_matrix", "spiral_matrix", "string_insertion"}
-"""Generators that would run an answer as Python, too, but have one right text: only that is compared."""
+"""Generators that would also run an answer as Python, but have one right text: only the texts are compared."""
 _UNANSWERED = {"boxnet", "composite", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"}
-"""Generators without a known answer, and the one that is a mixture of others."""
+"""Generators without a known answer, and the one that mixes others: refused."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem, its answer, and what makes it another one."""
+    """A problem, its answer, and the key that distinguishes it."""
 
     text: str
     answer: str
     key: str
-    """Canonical text: of rephrased problems that of the first."""
+    """Canonical text; a rephrased problem has that of the original."""
     is_right: Callable[[str], bool]
     """Whether an answer is right; never raises."""
 
 
 Source = Callable[[np.random.Generator], Problem | None]
-"""Draws a problem; None if the draw was unfit."""
+"""A function that draws a problem, or None if the draw was unfit."""
 
 
-def generated(generator: str, settings: Mapping[str, Any]) -> Source:
-    """Problems of a reasoning-gym generator with its own `settings`.
+def generated(generator: str, settings: Mapping[str, object]) -> Source:
+    """Returns a source of problems from a reasoning-gym generator with its own `settings`.
 
     Raises:
         ValueError: an unknown generator (names the nearest), one that cannot be used safely, wrong settings, or
@@ -121,7 +121,7 @@ def read_problems(file: str) -> tuple[Problem, ...]:
 
 
 def problem_of(row: Tree) -> Problem:
-    """Returns GSM8K's `question` and `answer` (the result behind ####), or MetaMathQA's `query` and `response`.
+    """Reads GSM8K's `question` and `answer` (the result after ####), or MetaMathQA's `query` and `response`.
 
     Raises:
         ValueError: a row that has no problem or no answer.

@@ -1,1 +1,1 @@
-"""Search over texts: a local BM25 index, or a server of the user's."""
+"""Search over texts: a local BM25 index, or a user's server."""

@@ -12,19 +12,19 @@ import numpy as np
 from ragen_envs.extras import import_extra
 
 _K1, _B = 0.9, 0.4
-"""Pyserini's defaults, with which WebShop and most question-answering baselines were run."""
+"""BM25's k1 and b: the defaults of Pyserini, which WebShop and Search-R1 search with."""
 _WORD = re.compile(r"\w+")
 _LOCK = threading.Lock()
-"""Stemmers keep state while they work, and episodes run in threads."""
+"""Guard of the stemmer, which is not thread-safe: episodes run in threads."""
 
 
 class BM25:
-    """Texts by rank. Equal scores keep the texts' order."""
+    """A BM25 index over texts. Equal scores keep the texts' order."""
 
     def __init__(self, texts: Sequence[str], extra: str, user: str) -> None:
         """
         Args:
-            texts: what is searched.
+            texts: the texts to index.
             extra: this project's extra that holds the packages.
             user: what needs the index, for messages.
 
@@ -39,7 +39,7 @@ class BM25:
         self._known = frozenset(self._index.vocab_dict)
 
     def top(self, query: str, count: int) -> list[int]:
-        """Indices of the `count` best texts, best first; fewer where fewer share a word with `query`."""
+        """Returns the indices of the `count` best texts, best first; fewer if fewer share a word with `query`."""
         terms = [term for term in self._terms(query) if term in self._known]
         if not terms:
             return []

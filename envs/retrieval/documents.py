@@ -1,4 +1,4 @@
-"""What a retriever is: a query in, documents out, best first."""
+"""Documents, and the interface of retrievers: a query in, documents out, best first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Document:
 
 
 class Retriever(Protocol):
-    """Anything that can be searched."""
+    """A searchable collection of documents."""
 
     def search(self, query: str, count: int) -> list[Document]:
         """Returns the `count` best documents, best first."""
@@ -30,12 +30,12 @@ class LocalRetriever:
     """BM25 over documents in memory."""
 
     def __init__(self, documents: list[Document], extra: str, user: str) -> None:
-        """Arguments as of BM25. Raises ValueError if its packages are missing."""
+        """Takes BM25's arguments. Raises ValueError if its packages are missing."""
         self._documents = documents
         self._index = BM25([f"{document.title} {document.text}" for document in documents], extra, user)
 
     def search(self, query: str, count: int) -> list[Document]:
-        """Returns the `count` best documents, best first; fewer where fewer share a word with `query`."""
+        """Returns the `count` best documents, best first; fewer if fewer share a word with `query`."""
         return [self._documents[place] for place in self._index.top(query, count)]
 
 
@@ -49,7 +49,7 @@ def read_corpus(file: str | Path) -> list[Document]:
 
 
 def document_of(row: Tree) -> Document:
-    """Returns the document in one row. Raises ValueError for a row that is none."""
+    """Returns the document in one row. Raises ValueError for a row without one."""
     if "contents" in row:
         title, _, text = text_of(row, "contents").partition("\n")
         return Document(title.strip('" '), text.strip())

@@ -9,13 +9,13 @@ from ragen_envs.retrieval.documents import Document, document_of
 from ragen_envs.tree import Tree
 
 _TIMEOUT_S = 20.0
-"""A search over all of Wikipedia takes a second or two; what takes longer than this is not coming."""
+"""Longest wait for an answer in seconds: chosen freely, far above the seconds of one search."""
 _MAX_BYTES = 10_000_000
-"""Bytes of an answer that are read: far more than passages of text take, and it fits into memory."""
+"""Most bytes of an answer that are read: chosen freely, far above passages of text and far below the memory."""
 
 
 class RetrieverError(RuntimeError):
-    """The server does not answer, or not as it should; a sentence."""
+    """The server does not answer, or its answer is invalid; the message is a sentence."""
 
 
 class HttpRetriever:
@@ -25,7 +25,7 @@ class HttpRetriever:
     """
 
     def __init__(self, url: str, timeout_s: float = _TIMEOUT_S) -> None:
-        """Raises ValueError if `url` is no http(s) address, or its server does not answer a first query."""
+        """Raises ValueError if `url` is not an http(s) address, or its server does not answer a first query."""
         if parse.urlsplit(url).scheme not in ("http", "https") or not parse.urlsplit(url).netloc:
             raise ValueError(f"the retriever's address must begin with http:// or https://, got {url!r}")
         self._url = url
@@ -36,7 +36,7 @@ class HttpRetriever:
             raise ValueError(str(failed)) from None
 
     def search(self, query: str, count: int) -> list[Document]:
-        """Returns the server's documents, at most `count`. Raises RetrieverError."""
+        """Returns at most `count` documents of the server. Raises RetrieverError."""
         body = json.dumps({"queries": [query], "topk": count, "return_scores": False}).encode()
         asked = request.Request(self._url, body, {"Content-Type": "application/json"}, method="POST")
         try:

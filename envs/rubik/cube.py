@@ -8,11 +8,11 @@ from itertools import permutations, product
 import numpy as np
 
 Cube = tuple[str, ...]
-"""[24] colours of the stickers: four of each face in the order U, F, R, B, L, D, each face read by rows."""
+"""Colours of the 24 stickers: four of each face in the order U, F, R, B, L, D, each face read by rows."""
 Vector = tuple[int, int, int]
-"""Right, up, towards the front."""
+"""Coordinates: right, up, towards the front."""
 Turn = tuple[int, ...]
-"""The place that each place's sticker comes from."""
+"""A permutation: for each place the place that its sticker comes from."""
 FACES: dict[str, tuple[Vector, Vector, Vector]] = {
     "U": ((0, 1, 0), (1, 0, 0), (0, 0, 1)),
     "F": ((0, 0, 1), (1, 0, 0), (0, -1, 0)),
@@ -21,11 +21,11 @@ FACES: dict[str, tuple[Vector, Vector, Vector]] = {
     "L": ((-1, 0, 0), (0, 0, 1), (0, -1, 0)),
     "D": ((0, -1, 0), (1, 0, 0), (0, 0, -1)),
 }
-"""Outward direction of each face; which way its rows run, and which way its columns."""
+"""The outward direction of each face, the direction of its rows, and that of its columns."""
 COLOURS = dict(zip("UFRBLD", "WGRBOY", strict=True))
 SOLVED: Cube = tuple(COLOURS[face] for face in FACES for _ in range(4))
 _TABLE_DEPTH = 5
-"""Turns from the solved cube that are kept in a table (3,000 cubes); what is deeper is searched until it meets them."""
+"""Depth in turns of the table of solved positions (2,944 cubes); deeper cubes are searched until they meet it."""
 
 
 def _stickers() -> list[tuple[Vector, Vector]]:
@@ -47,7 +47,7 @@ def _dot(a: Vector, b: Vector) -> int:
 
 
 def _clockwise(axis: Vector, vector: Vector) -> Vector:
-    """Returns `vector` turned by 90° as seen from outside along `axis`."""
+    """Returns `vector` turned clockwise by 90°, as seen from outside along `axis`."""
     along, side = _dot(axis, vector), _cross(vector, axis)
     return side[0] + along * axis[0], side[1] + along * axis[1], side[2] + along * axis[2]
 
@@ -76,7 +76,7 @@ def turned(cube: Cube, turn: str) -> Cube:
 
 
 def is_solved(cube: Cube) -> bool:
-    """Tells whether each face has one colour, however the whole cube is held."""
+    """Returns whether each face has one colour, however the whole cube is held."""
     return all(len(set(cube[4 * face : 4 * face + 4])) == 1 for face in range(6))
 
 
@@ -90,7 +90,7 @@ def scrambled(rng: np.random.Generator, turns: int) -> Cube | None:
 
 @lru_cache(maxsize=1)
 def _whole_cube_turns() -> tuple[Turn, ...]:
-    """Returns where stickers come from when the cube is held in each of 24 ways, or seen in a mirror."""
+    """Returns the permutations of the whole cube: 24 ways of holding it, each also in a mirror."""
     stickers = _stickers()
     place = {sticker: index for index, sticker in enumerate(stickers)}
     found = []
@@ -105,7 +105,7 @@ def _whole_cube_turns() -> tuple[Turn, ...]:
 
 
 def key(cube: Cube) -> str:
-    """Returns the canonical text: cubes that differ in how they are held, in a mirror or in colours' names are one."""
+    """Returns the canonical text, the same for cubes that differ by a rotation, a mirror or the colours' names."""
     forms = []
     for held in _whole_cube_turns():
         names: dict[str, str] = {}
@@ -115,7 +115,9 @@ def key(cube: Cube) -> str:
 
 @lru_cache(maxsize=1)
 def _near_solved() -> dict[Cube, str]:
-    """Cubes up to _TABLE_DEPTH turns of U, R, F from solved → the turn that brings them nearer ("" for solved)."""
+    """Returns for each cube up to _TABLE_DEPTH turns of U, R, F from solved the turn that brings it nearer ("":
+    solved).
+    """
     found, frontier = {SOLVED: ""}, [SOLVED]
     for _ in range(_TABLE_DEPTH):
         following = []
@@ -130,7 +132,7 @@ def _near_solved() -> dict[Cube, str]:
 
 
 _GENERATORS = ("U", "U'", "R", "R'", "F", "F'")
-"""Turns that leave the corner at the bottom, back and left in place; the others only differ in how the cube is held."""
+"""Turns that leave the corner at the bottom, back and left in place; all others equal one of these and a rotation."""
 
 
 def _inverse(turn: str) -> str:
@@ -139,7 +141,7 @@ def _inverse(turn: str) -> str:
 
 @lru_cache(maxsize=16_384)
 def shortest_solution(cube: Cube) -> tuple[str, ...]:
-    """Returns the fewest quarter turns that solve `cube`; the same for the same cube."""
+    """Returns a shortest solution of `cube` in quarter turns; deterministic."""
     near = _near_solved()
     start = _as_if_solved_there(cube)
     paths: dict[Cube, tuple[str, ...]] = {start: ()}
@@ -166,7 +168,7 @@ def _down(cube: Cube, near: dict[Cube, str]) -> tuple[str, ...]:
 
 
 def _as_if_solved_there(cube: Cube) -> Cube:
-    """Returns `cube` with colours named so that its corner at the bottom, back and left is where it belongs."""
+    """Returns `cube` with its colours renamed so that its corner at the bottom, back and left is in place."""
     stickers = _stickers()
     opposite = {"W": "Y", "G": "B", "R": "O"} | {"Y": "W", "B": "G", "O": "R"}
     names: dict[str, str] = {}

@@ -19,15 +19,17 @@ _SOLVED_REWARD = 1.0
 _TURN_NAMES = tuple(TURNS)
 _TURN_BY_NAME = {name.lower(): index for index, name in enumerate(_TURN_NAMES)}
 _FEWEST_TURNS, _MOST_TURNS = 5, 9
-"""Below, there are too few cubes for three splits (12 of 4 turns, however they are held); above, the solver is slow."""
+"""Range of scramble_turns: 4 turns give 17 different cubes (5: 59), too few for three splits. The upper end is chosen
+freely, because the solver's time grows about fourfold with each turn.
+"""
 _FACE_WORDS = {"U": "up", "F": "front", "R": "right", "B": "back", "L": "left", "D": "down"}
 
 
 class RubikEnv(TextTask[int]):
-    """1 when the cube is solved, then the episode ends; everything before gives 0.
+    """1 when the cube is solved, which ends the episode; every other turn gives 0.
 
     Args:
-        scramble_turns: quarter turns of the shortest solution, 5…9.
+        scramble_turns: length of the shortest solution in quarter turns, 5…9.
         pool_size: instances per split that seeds are mapped to (seed modulo pool_size); None: no bound.
 
     Raises:
@@ -67,12 +69,12 @@ class RubikEnv(TextTask[int]):
         )
 
     def describe(self) -> str:
-        """Returns each face's rows, a face a line."""
+        """Returns the rows of each face, a face a line."""
         faces = [self.cube[4 * index : 4 * index + 4] for index in range(len(FACES))]
         return "\n".join(f"{name}: {''.join(f[:2])} {''.join(f[2:])}" for name, f in zip(FACES, faces, strict=True))
 
     def parse_action(self, text: str) -> int | None:
-        """Returns the number of a face's letter, with ' for counter-clockwise, in any case."""
+        """Returns the number of the turn named `text` (R, or R' for counter-clockwise, in any case), or None."""
         return _TURN_BY_NAME.get(text.strip().lower())
 
     def legal_actions(self) -> list[str]:
@@ -85,7 +87,7 @@ class RubikEnv(TextTask[int]):
 
     @property
     def success(self) -> bool:
-        """Each face has one colour."""
+        """Whether each face has one colour."""
         return is_solved(self.cube)
 
     @property
@@ -100,7 +102,7 @@ class RubikEnv(TextTask[int]):
         return list(shortest_solution(self.cube))
 
     def blind_success(self, plan: tuple[int, ...]) -> float:
-        """Returns 1 if the turns numbered in `plan` solve the cube on the way, else 0."""
+        """Returns 1 if the cube is solved after any of the turns numbered in `plan`, else 0."""
         cube = self.cube
         for index in plan:
             cube = turned(cube, _TURN_NAMES[index])

@@ -1,4 +1,4 @@
-"""SearchQA: answer a question whose answer must be searched for, often in several steps."""
+"""SearchQA: answer a question by searching, often in several steps."""
 
 from __future__ import annotations
 
@@ -19,24 +19,26 @@ from ragen_envs.search_qa.questions import Question, read_questions
 from ragen_envs.search_qa.scoring import exact_match, f1, normalised
 from ragen_envs.spaces import AnyText
 from ragen_envs.splits import Split, draw_instance, split_of
-from ragen_envs.task import TextTask, check_pool_size, read_options
+from ragen_envs.task import FreeTextTask, check_pool_size, read_options
 from ragen_envs.tree import Tree
 from ragen_envs.verb_action import MAX_ARGUMENT, parse_verb
 
 _COMMON_ANSWERS = 20
-"""Answers among which the best blind plan chooses."""
+"""Most common training answers among which a blind plan chooses: chosen freely."""
 _MAX_SHOWN = 1_000
-"""Characters of a document that are shown."""
+"""Most characters of a document that are shown: chosen freely, about 200 tokens, so that `top_k` of them fit a
+prompt.
+"""
 
 
-class SearchQAEnv(TextTask[str]):
-    """An answer ends the episode: 1 if it matches exactly, else its F1 if that is `min_f1` or more, else 0.
+class SearchQAEnv(FreeTextTask):
+    """An answer ends the episode: 1 for an exact match, else its F1 if that is `min_f1` or more, else 0.
 
     Args:
         data: folder with `questions*.jsonl` and, unless `retriever` is given, `corpus*.jsonl` (or .gz); None: the
             questions about places and countries that ship.
         retriever: address of a retrieval server (see HttpRetriever); None: BM25 over the corpus.
-        top_k: documents a search brings.
+        top_k: documents that a search returns.
         min_f1: F1 below which a wrong answer gives nothing.
         pool_size: instances per split that seeds are mapped to (seed modulo pool_size); None: no bound.
 
@@ -92,7 +94,7 @@ class SearchQAEnv(TextTask[str]):
         )
 
     def describe(self) -> str:
-        """Returns the question, and what the last search found."""
+        """Returns the question, and the results of the last search."""
         lines = [f"Question: {self.question.text}"]
         if self._answered is not None:
             lines.append("Answered")
@@ -103,17 +105,13 @@ class SearchQAEnv(TextTask[str]):
         return "\n".join(lines)
 
     def parse_action(self, text: str) -> str | None:
-        """Returns `search[…]` or `finish[…]`, the verb in any case."""
+        """Returns `search[…]` or `finish[…]` (the verb in any case), or None for anything else."""
         verb = parse_verb(text, ("search", "finish"))
         return None if verb is None or self._answered is not None else f"{verb[0]}[{' '.join(verb[1].split())}]"
 
-    def legal_actions(self) -> list[str]:
-        """Returns nothing: the action is free text."""
-        return []
-
     @property
     def success(self) -> bool:
-        """The answer matched exactly."""
+        """Whether the answer matched exactly."""
         return bool(self._answered)
 
     @property
@@ -122,21 +120,23 @@ class SearchQAEnv(TextTask[str]):
         return self.question.key
 
     def solve(self) -> list[str] | None:
-        """Returns the known searches (else the question) not yet made, then the answer; None once it is given."""
+        """Returns the known searches (else the question) that are still to make, then the answer; None after the
+        answer.
+        """
         if self._answered is not None:
             return None
         left = [query for query in self._searches() if query not in self._made]
         return [*(f"search[{query}]" for query in left), f"finish[{self.question.answers[0]}]"]
 
     def best_success(self, max_turns: int, max_actions_per_turn: int, max_actions: int) -> float:
-        """Returns 1 if the answer stands in what the searches find that fit under the caps, else 0."""
+        """Returns 1 if the searches that fit under the caps find a text with the answer, else 0."""
         searches = self._searches()[: min(max_actions, max_turns * max_actions_per_turn) - 1]
         found = (document for query in searches for document in self._retriever.search(query, self._top_k))
         texts = [f" {normalised(f'{document.title} {document.text}')} " for document in found]
         return float(any(f" {normalised(answer)} " in text for answer in self.question.answers for text in texts))
 
     def random_action(self, rng: np.random.Generator) -> str:
-        """Returns a search for, or an answer of, a random word of the question or of what was found."""
+        """Returns a search for, or an answer of, a random word of the question or of the results."""
         words = (
             (self.question.text if self._found is None else self.describe()).replace("[", " ").replace("]", " ").split()
         )
@@ -144,11 +144,11 @@ class SearchQAEnv(TextTask[str]):
         return f"search[{word}]" if rng.random() < 0.5 else f"finish[{word}]"
 
     def blind_choices(self, num_actions: int) -> tuple[int, ...]:
-        """Returns one choice: which of the most common answers of the training questions is given."""
+        """Returns the number of common training answers: a blind plan gives one of them."""
         return (len(self._common_answers()),)
 
     def blind_success(self, plan: tuple[int, ...]) -> float:
-        """Returns 1 if that answer is right."""
+        """Returns 1 if common answer `plan[0]` is right, else 0."""
         return float(bool(plan) and exact_match(self._common_answers()[plan[0]], self.question.answers))
 
     def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[str, Tree]:
@@ -164,7 +164,7 @@ class SearchQAEnv(TextTask[str]):
         return self.describe(), {"instance_key": self.instance_key}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, Tree]:
-        """Makes one search, or gives the answer; what is neither changes nothing and gives 0.
+        """Makes one search, or gives the answer; any other string changes nothing and gives 0.
 
         Raises:
             RetrieverError: the retrieval server does not answer.

@@ -14,12 +14,12 @@ _ANSWER_KEYS = ("answer", "answers", "golden_answers")
 
 @dataclass(frozen=True)
 class Question:
-    """A question, what counts as right, and how it may be found."""
+    """A question, its right answers, and searches that find them."""
 
     text: str
     answers: tuple[str, ...]
     searches: tuple[str, ...] = ()
-    """Queries that lead to the answer, where they are known."""
+    """Queries that lead to the answer; empty if none are known."""
 
     @property
     def key(self) -> str:
@@ -28,7 +28,7 @@ class Question:
 
 
 def read_questions(file: str | Path) -> list[Question]:
-    """Returns the questions of a file; of equal ones the first.
+    """Returns the different questions of a file, each where it first stands.
 
     Raises:
         ValueError: an unreadable file or a broken row, with its line.

@@ -1,4 +1,4 @@
-"""Answers compared as SQuAD's evaluation does: exact match and F1 over normalised words."""
+"""SQuAD's comparison of answers: exact match and F1 over normalised words."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalised(answer: str) -> str:
-    """Returns the answer in lower-case, without punctuation and articles, spaces made even."""
+    """Returns the answer in lower case, without punctuation and articles, with single spaces."""
     return " ".join(_ARTICLES.sub(" ", answer.lower().translate(_NO_PUNCTUATION)).split())
 
 
 def exact_match(answer: str, right: Iterable[str]) -> bool:
-    """Tells whether `answer` is one of `right` after normalisation."""
+    """Returns whether `answer` is one of `right` after normalisation."""
     return normalised(answer) in {normalised(one) for one in right}
 
 
 def f1(answer: str, right: Iterable[str]) -> float:
-    """Returns the largest F1 of words with one of `right`; yes, no and noanswer count as a whole or not at all."""
+    """Returns the largest word F1 with any of `right`; yes, no and noanswer match as a whole or not at all."""
     return max((_f1(normalised(answer), normalised(one)) for one in right), default=0.0)
 
 

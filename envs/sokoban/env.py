@@ -18,9 +18,9 @@ from ragen_envs.task import TextTask, check_pool_size, read_options
 from ragen_envs.tree import Tree
 
 _STEP_REWARD = -0.1
-"""Rewards of gym-sokoban, which RAGEN uses too: of each step, …"""
+"""Reward of each step. This and the next two are gym-sokoban's, which RAGEN uses too."""
 _BOX_REWARD = 1.0
-"""… of each box that comes onto a target (its opposite when it leaves), …"""
+"""Reward of each box that comes onto a target; its opposite when it leaves."""
 _SOLVED_REWARD = 10.0
 """… and of the last one."""
 _LETTERS = str.maketrans("#_OX√PS", "W.GBDA@")
@@ -107,16 +107,16 @@ class SokobanEnv(TextTask[int]):
         return _told(self.observation, self.symbols, self.room)
 
     def parse_action(self, text: str) -> int | None:
-        """Returns up, Down, Left or Right, in any case."""
+        """Returns the number of the move named `text` (Up, Down, Left, Right in any case), or None."""
         return _MOVE_BY_NAME.get(text.strip().lower())
 
     def legal_actions(self) -> list[str]:
-        """Returns all four: a blocked move is legal and does nothing."""
+        """Returns all four moves: a blocked one is legal and does nothing."""
         return list(MOVES)
 
     @property
     def success(self) -> bool:
-        """All boxes stand on targets."""
+        """Whether all boxes stand on targets."""
         return self.room.solved
 
     @property
@@ -144,7 +144,7 @@ class SokobanEnv(TextTask[int]):
         return self.describe(), {"instance_key": self.instance_key}
 
     def step(self, action: int) -> tuple[str, float, bool, bool, Tree]:
-        """Returns one move. Raises ValueError for an action outside 0…3."""
+        """Makes one move. Raises ValueError for an action outside 0…3."""
         if not 0 <= int(action) < len(_MOVE_NAMES):
             raise ValueError(f"action must be 0…3 ({', '.join(_MOVE_NAMES)}), got {action}")
         before = self.room
@@ -166,7 +166,7 @@ def _key_of(room: Room) -> str:
 
 
 class _Wanted(NamedTuple):
-    """Rooms that the settings allow."""
+    """The settings that a room must meet."""
 
     height: int
     width: int

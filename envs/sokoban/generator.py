@@ -1,4 +1,4 @@
-"""Makes Sokoban rooms: a random walk paints the floor, then the solved room is played backwards.
+"""Sokoban rooms: a random walk paints the floor, then the solved room is played backwards.
 
 Every room is solvable by construction, and all randomness comes from the generator that is passed in.
 """
@@ -20,11 +20,11 @@ _BRUSHES: tuple[tuple[Cell, ...], ...] = (
 _TURN_PROBABILITY = 0.35
 """Chance that the walk turns, as in gym-sokoban."""
 _MAX_POSITIONS = 5_000
-"""Bound on the backward search; 6×6 rooms with one box stay far below it."""
+"""Most positions of the backward search: chosen freely; a 6×6 room with one box has at most 16 · 15 = 240."""
 
 
 def generate_room(rng: np.random.Generator, height: int, width: int, num_boxes: int) -> Room | None:
-    """Returns one room, or None if this draw gave no fit one (too little floor, or no box could be pulled away)."""
+    """Draws one room; returns None if the draw was unfit (too little floor, or a box could not be pulled away)."""
     floor = _paint_floor(rng, height, width)
     if len(floor) <= num_boxes + 1:
         return None
@@ -37,7 +37,7 @@ def generate_room(rng: np.random.Generator, height: int, width: int, num_boxes: 
 
 
 def _paint_floor(rng: np.random.Generator, height: int, width: int) -> list[Cell]:
-    """Returns floor cells, sorted, by a random walk of 1.7·(h + w) steps; the border stays wall."""
+    """Returns the sorted floor cells of a random walk of 1.7·(h + w) steps; the border stays wall."""
     steps = list(MOVES.values())
     row, column = int(rng.integers(1, height - 1)), int(rng.integers(1, width - 1))
     direction = steps[int(rng.integers(4))]
@@ -57,7 +57,7 @@ def _play_backwards(rng: np.random.Generator, solved: Room) -> Room | None:
     pulls.
 
     A swap is a pull of another box than the last one; displacement is the boxes' Manhattan distance to where they
-    stood. Each box must have left its target.
+    stood. Each box must have left its target. Returns None if there is no such start.
     """
     home = solved.boxes
     moves = [list(MOVES.values())[i] for i in rng.permutation(4)]

@@ -1,4 +1,4 @@
-"""A Sokoban room: what stands where, and how a move changes it. Immutable, hashable, no randomness."""
+"""A Sokoban room: a position, and how a move changes it. Immutable, hashable, no randomness."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class Room:
 
     @property
     def solved(self) -> bool:
-        """All boxes stand on targets."""
+        """Whether all boxes stand on targets."""
         return self.boxes == self.targets
 
     @property
     def boxes_on_targets(self) -> int:
-        """How many boxes stand on a target."""
+        """Number of boxes on targets."""
         return len(set(self.boxes) & set(self.targets))
 
     def moved(self, move: str) -> Room:
-        """Returns the room after `move`: a step, a push, or itself if neither is possible."""
+        """Returns the room after `move`: a step, a push, or the same room if neither is possible."""
         ahead = shift(self.player, MOVES[move])
         if ahead not in self.floor:
             return self
@@ -47,14 +47,14 @@ class Room:
         return replace(self, player=ahead, boxes=boxes)
 
     def grid(self) -> str:
-        """Returns one symbol a cell, a row a line: # wall, _ floor, O target, X box, √ box on target, P player, S on
+        """Returns the room, a row a line: # wall, _ floor, O target, X box, √ box on target, P player, S player on
         target.
         """
         return "\n".join("".join(self._symbol((r, c)) for c in range(self.width)) for r in range(self.height))
 
     @property
     def reachable(self) -> frozenset[Cell]:
-        """Where the player can walk without a push, its own square included."""
+        """Cells that the player can reach without a push, its own included."""
         free = self.floor.difference(self.boxes)
         seen, frontier = {self.player}, [self.player]
         while frontier:
@@ -68,9 +68,9 @@ class Room:
 
     @property
     def key(self) -> str:
-        """Canonical text: turned and mirrored rooms are one, and so are all squares between which the player can walk.
+        """Canonical text, the same for turned and mirrored rooms, and for all cells between which the player can walk.
 
-        The grid in the first of its 8 forms, with P (on a target: S) on every square that the player can walk to.
+        The grid in the first of its 8 forms, with P (on a target: S) on every cell that the player can walk to.
         """
         reachable, boxes, targets = self.reachable, set(self.boxes), set(self.targets)
         rows = []
@@ -90,7 +90,7 @@ class Room:
         return canonical_grid(rows)
 
     def coordinates(self) -> str:
-        """Returns row and column of the player, of each box and of each target."""
+        """Returns the rows and columns of the player, each box and each target, as text."""
         lines = [("Player", (self.player,)), ("Box", self.boxes), ("Target", self.targets)]
         return "\n".join(f"{name} {', '.join(f'{r} {c}' for r, c in cells)}" for name, cells in lines)
 

@@ -10,10 +10,10 @@ from ragen_envs.sokoban.room import MOVES, Cell, Room, shift
 
 @lru_cache(maxsize=65_536)
 def shortest_solution(room: Room, max_steps: int = 100) -> tuple[str, ...] | None:
-    """Returns moves that solve `room`, as few as possible; None if there are none within `max_steps`.
+    """Returns a shortest solution of `room`; None if there is none within `max_steps`.
 
-    Deterministic: among equally short solutions the one that is first in the order Up, Down, Left, Right, so that
-    demonstrations are a function of the room.
+    Deterministic: of equally short solutions the first one in the order Up, Down, Left, Right, so that demonstrations
+    are a function of the room.
     """
     targets = room.targets
     start = (room.player, room.boxes)
@@ -37,7 +37,7 @@ def shortest_solution(room: Room, max_steps: int = 100) -> tuple[str, ...] | Non
 
 
 def solved_by(room: Room, plan: tuple[str, ...]) -> bool:
-    """Says whether the moves of `plan`, played one after the other, solve `room` on the way."""
+    """Returns whether `room` is solved after any of the moves of `plan`."""
     state = (room.player, room.boxes)
     for move in plan:
         state = _moved(room.floor, state, MOVES[move]) or state
@@ -49,7 +49,9 @@ def solved_by(room: Room, plan: tuple[str, ...]) -> bool:
 def _moved(
     floor: frozenset[Cell], state: tuple[Cell, tuple[Cell, ...]], step: Cell
 ) -> tuple[Cell, tuple[Cell, ...]] | None:
-    """Returns Room.moved without building a Room: the search's inner loop. None if nothing moves."""
+    """Returns the state after a step, as Room.moved, without building a Room in the search's inner loop; None if
+    blocked.
+    """
     player, boxes = state
     ahead = shift(player, step)
     if ahead not in floor:

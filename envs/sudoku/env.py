@@ -16,26 +16,29 @@ from ragen_envs.task import TextTask, check_pool_size, read_options
 from ragen_envs.tree import Tree
 
 Placement = tuple[int, int, int]
-"""Row, column and digit, each from 1."""
+"""An action: row, column and digit, each from 1."""
 _RIGHT_REWARD = 1.0
 """Reward of the solution's digit in an empty cell."""
 _ILLEGAL_REWARD = -0.1
-"""Reward of a digit that the rules forbid: as much as a format penalty, by default."""
+"""Reward of a digit that the rules forbid: as much as the default format penalty."""
 _SOLVED_REWARD = 10.0
-"""Reward of the digit that solves the puzzle: more than all right digits of a 4×4 puzzle by default."""
+"""Reward of the digit that solves the puzzle: more than all six right digits of the default 4×4 puzzle."""
 _ACTION = re.compile(r"\s*([1-9])\s*,\s*([1-9])\s*=\s*([1-9])\s*", re.ASCII)
 _MAX_CHARS = 30
-"""Characters of the longest action that is read: an action takes five and spaces."""
+"""Most characters of an action that is read: it takes five, and some spaces."""
 _DEFAULT_BLANKS = {4: 6, 9: 30}
 _MOST_BLANKS = {4: 10, 9: 50}
-"""Near enough to the most that leave one solution (12 and 64) to be hard, far enough to be found by random digging."""
+"""Most blanks by size: chosen freely below those that can leave one solution (12 and 64), which random digging
+misses.
+"""
 
 
 class SudokuEnv(TextTask[Placement]):
     """+1 for the right digit in an empty cell, −0.1 for an illegal placement, +10 when solved; then the end.
 
-    Illegal is a digit that the row, the column or the box has already, and any change of a given cell; nothing
-    is placed then. A legal digit may still be wrong: it gives 0 and can be overwritten, which gives 0 too.
+    A placement is illegal if the row, column or box already has the digit, or the cell is given; nothing is placed
+    then.
+    A legal digit may still be wrong: it gives 0 and can be overwritten, which gives 0 too.
 
     Args:
         size: 4 or 9.
@@ -86,7 +89,7 @@ class SudokuEnv(TextTask[Placement]):
         )
 
     def describe(self) -> str:
-        """Returns the grid, a row a line, boxes parted."""
+        """Returns the grid, a row a line, with lines between the boxes."""
         size, box = self.size, round(self.size**0.5)
         lines: list[str] = []
         for row in range(size):
@@ -96,7 +99,7 @@ class SudokuEnv(TextTask[Placement]):
         return "\n".join(lines)
 
     def parse_action(self, text: str) -> Placement | None:
-        """Returns the placement that `row,column=digit` names, each in 1…size."""
+        """Reads `row,column=digit`, each in 1…size; None for anything else."""
         match = _ACTION.fullmatch(text) if len(text) <= _MAX_CHARS else None
         if match is None:
             return None
@@ -104,16 +107,16 @@ class SudokuEnv(TextTask[Placement]):
         return None if max(row, column, digit) > self.size else (row, column, digit)
 
     def legal_actions(self) -> list[str]:
-        """Returns nothing: there are too many to be listed."""
+        """Returns an empty list: there are too many to be listed."""
         return []
 
     def fewest_actions(self) -> int:
-        """Returns one action for each empty cell."""
+        """Returns the number of blanks: each needs an action."""
         return self._blanks
 
     @property
     def success(self) -> bool:
-        """The grid is the solution."""
+        """Whether the grid is the solution."""
         return tuple(self._grid) == self.puzzle.solution
 
     @property
@@ -122,7 +125,7 @@ class SudokuEnv(TextTask[Placement]):
         return self.puzzle.key
 
     def solve(self) -> list[str] | None:
-        """Returns the right digit for every cell that is empty or wrong, in an order in which each is legal."""
+        """Returns the right digit for every empty or wrong cell, in an order in which each is legal."""
         grid, solution, plan = list(self._grid), self.puzzle.solution, []
         while tuple(grid) != solution:
             wrong = [cell for cell in range(self.size**2) if grid[cell] != solution[cell]]
@@ -135,17 +138,17 @@ class SudokuEnv(TextTask[Placement]):
         return plan
 
     def random_action(self, rng: np.random.Generator) -> str:
-        """Returns any digit in any empty cell (in any cell that is not given, once none is empty)."""
+        """Returns a random digit in a random empty cell (or in any cell that is not given, if none is empty)."""
         cells = [cell for cell, digit in enumerate(self._grid) if not digit]
         cells = cells or [cell for cell, digit in enumerate(self.puzzle.givens) if not digit]
         return self._named(cells[int(rng.integers(len(cells)))], int(rng.integers(1, self.size + 1)))
 
     def blind_choices(self, num_actions: int) -> tuple[int, ...]:
-        """Returns one choice: which of the 288 filled 4×4 grids (of one 9×9 grid) is copied."""
+        """Returns the number of filled grids: a blind plan copies one of the 288 of size 4 (one grid of size 9)."""
         return (len(_filled_grids(self.size)),)
 
     def blind_success(self, plan: tuple[int, ...]) -> float:
-        """Returns 1 if that grid is the solution."""
+        """Returns 1 if grid `plan[0]` is the solution, else 0."""
         return float(_filled_grids(self.size)[plan[0]] == self.puzzle.solution) if plan else 0.0
 
     def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[str, Tree]:
@@ -158,7 +161,7 @@ class SudokuEnv(TextTask[Placement]):
         return self.describe(), {"instance_key": self.instance_key}
 
     def step(self, action: Placement) -> tuple[str, float, bool, bool, Tree]:
-        """Places one digit. Raises ValueError for one outside 1…size."""
+        """Places one digit. Raises ValueError for a row, column or digit outside 1…size."""
         row, column, digit = (int(number) for number in action)
         if not all(1 <= number <= self.size for number in (row, column, digit)):
             raise ValueError(f"row, column and digit must be 1…{self.size}, got {action}")

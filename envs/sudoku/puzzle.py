@@ -1,4 +1,4 @@
-"""Sudoku puzzles with one solution: made by a local generator, solved by backtracking."""
+"""Sudoku puzzles with one solution: generated locally, solved by backtracking."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from itertools import permutations, product
 import numpy as np
 
 Grid = tuple[int, ...]
-"""[size · size] digits by rows; 0 is an empty cell."""
+"""The size · size digits row by row; 0 is an empty cell."""
 EXACT_FORMS = 4
-"""Largest size whose puzzles are keyed by trying all their forms: 128 for 4×4, 3.4 million for 9×9."""
+"""Largest size whose keys are made by trying all forms: 128 for 4×4, but 3.4 million for 9×9."""
 _REFINEMENTS = 4
-"""Rounds in which a cell's colour takes in its neighbours'; any two cells of a grid are at most two steps apart."""
+"""Rounds of colour refinement: any two cells are at most two steps apart, and two more rounds are chosen freely."""
 
 
 @dataclass(frozen=True)
 class Puzzle:
-    """What is given, and the only way to fill the rest."""
+    """The given digits, and the only solution."""
 
     size: int
     givens: Grid
@@ -27,13 +27,13 @@ class Puzzle:
 
     @property
     def key(self) -> str:
-        """Canonical text: the same for all puzzles that renamed digits, turns and swapped lines make of this one."""
+        """Canonical text, the same for puzzles that differ by renamed digits, turns and swapped lines."""
         return _exact_key(self) if self.size <= EXACT_FORMS else _refined_key(self)
 
 
 @lru_cache(maxsize=4)
 def peers(size: int) -> tuple[tuple[int, ...], ...]:
-    """Returns the cells that share row, column or box with each cell, without itself."""
+    """Returns for each cell the other cells of its row, column and box."""
     box = round(size**0.5)
     units = [(cell // size, cell % size, cell // size // box * box + cell % size // box) for cell in range(size**2)]
     return tuple(
@@ -43,7 +43,7 @@ def peers(size: int) -> tuple[tuple[int, ...], ...]:
 
 
 def allowed(size: int, grid: Grid | list[int], cell: int) -> list[int]:
-    """Digits that no peer of `cell` holds."""
+    """Returns the digits that no peer of `cell` holds."""
     taken = {grid[other] for other in peers(size)[cell]}
     return [digit for digit in range(1, size + 1) if digit not in taken]
 
@@ -70,7 +70,7 @@ def _fill(size: int, grid: list[int], limit: int, rng: np.random.Generator | Non
 
 
 def generate_puzzle(rng: np.random.Generator, size: int, blanks: int) -> Puzzle | None:
-    """Returns a puzzle with one solution and `blanks` empty cells; None if this draw cannot spare so many."""
+    """Draws a puzzle with one solution and `blanks` empty cells; None if this draw cannot have so many."""
     solution = solutions(size, (0,) * size**2, 1, rng)[0]
     grid, left = list(solution), blanks
     for cell in rng.permutation(size**2).tolist():
@@ -85,7 +85,7 @@ def generate_puzzle(rng: np.random.Generator, size: int, blanks: int) -> Puzzle 
 
 
 def _another(size: int, grid: list[int], cell: int, digit: int) -> bool:
-    """Tells whether `grid` can be filled with another digit than `digit` in `cell`."""
+    """Returns whether `grid` can be filled with a digit other than `digit` in `cell`."""
     for other in allowed(size, grid, cell):
         if other != digit and solutions(size, (*grid[:cell], other, *grid[cell + 1 :]), 1):
             return True
@@ -94,7 +94,7 @@ def _another(size: int, grid: list[int], cell: int, digit: int) -> bool:
 
 @lru_cache(maxsize=2)
 def _line_orders(size: int) -> tuple[tuple[int, ...], ...]:
-    """Returns every order of rows (or columns) that keeps bands whole."""
+    """Returns every order of rows (or columns) that keeps bands together."""
     box = round(size**0.5)
     bands = [list(permutations(range(box * band, box * band + box))) for band in range(box)]
     return tuple(
@@ -114,7 +114,7 @@ def _exact_key(puzzle: Puzzle) -> str:
 
 
 def _refined_key(puzzle: Puzzle) -> str:
-    """Colours of cells, refined by those of their row, column, box and equal digits; independent of any order."""
+    """Returns the colours of cells, refined by those of their row, column, box and equal digits, in no order."""
     size, box, cells = puzzle.size, round(puzzle.size**0.5), range(puzzle.size**2)
     digits = puzzle.givens
     kinds = [

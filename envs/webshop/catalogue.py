@@ -26,7 +26,7 @@ _NO_NOUNS = frozenset(_FUNCTION_WORDS.split())
 
 @dataclass(frozen=True)
 class Product:
-    """One product, as WebShop's engine sees it."""
+    """One product, with the fields of WebShop's engine."""
 
     asin: str
     title: str
@@ -37,7 +37,7 @@ class Product:
     price_label: str
     rating: str
     options: dict[str, tuple[str, ...]]
-    """Name → values, lower-case."""
+    """Values by option name, lower-case."""
     attributes: tuple[str, ...]
     bullets: tuple[str, ...]
     description: str
@@ -48,11 +48,11 @@ class Product:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Products in order, and the index over them."""
+    """All products in order, with a search index over them."""
 
     products: tuple[Product, ...]
     by_asin: dict[str, Product]
-    """Lower-case asin → product."""
+    """Products by lower-case ASIN."""
     index: BM25
 
     def search(self, query: str, count: int) -> list[Product]:
@@ -115,26 +115,26 @@ def product_of(row: Tree) -> Product:
 
 
 def title_nouns(title: str) -> frozenset[str]:
-    """Returns the words of a title that may be nouns: all but numbers and function words.
+    """Returns the words of a title that count as nouns: all but numbers and function words.
 
-    WebShop asks spaCy's large English model for nouns and proper nouns. In titles, where most words are capitalised,
-    it finds nearly all words to be such; a row that has `title_nouns` is taken at its word.
+    WebShop takes the nouns and proper nouns of spaCy's large English model, which in titles, where most words are
+    capitalised, are nearly all words. A row with its own `title_nouns` keeps them.
     """
     return frozenset(word for word in _WORD.findall(title.lower()) if word not in _NO_NOUNS)
 
 
 def product_generator(asin: str, use: str) -> np.random.Generator:
-    """Returns a generator for what is drawn once for a product, the same in every process."""
+    """Returns the generator of one random choice per product, the same in every process."""
     digest = hashlib.sha256(f"{asin} {use}".encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:8], "big"))
 
 
 def _price_between(asin: str, low: float, high: float) -> float:
-    """Returns a price between the two, which need not be in order."""
+    """Returns the price of a product with a price range, drawn between its two bounds in any order."""
     return low + (high - low) * float(product_generator(asin, "price").random())
 
 
 def _indexed(product: Product) -> str:
-    """Returns what the benchmark indexes: title, description, first bullet point and options."""
+    """Returns the text that the benchmark indexes: title, description, first bullet point and options."""
     options = ", and ".join(f"{name}: {', '.join(values)}" for name, values in product.options.items())
     return " ".join([product.title, product.description, *product.bullets[:1], options])

@@ -19,11 +19,11 @@ from ragen_envs.webshop.pages import BUY, NEXT, PAGE_SIZE, RESULTS, Page
 
 RewardKind = Literal["binary", "raw"]
 _FIRST_HITS = 10
-"""Results among which the best blind plan chooses."""
+"""Search results among which a blind plan chooses: the first page."""
 
 
 class WebShopEnv(TextTask[str]):
-    """A purchase ends the episode; it gives 1 if all that was asked for is met (else 0), or the share that is.
+    """A purchase ends the episode; it gives 1 if the goal is met (else 0), or with reward="raw" the benchmark's score.
 
     Args:
         data: folder with a catalogue (see `load_catalogue`); None: the small one that ships.
@@ -61,7 +61,7 @@ class WebShopEnv(TextTask[str]):
 
     @property
     def goal(self) -> Goal:
-        """What is to be bought. Raises ResetNeeded before the first reset."""
+        """The current goal. Raises ResetNeeded before the first reset."""
         if self._goal is None:
             raise gym.error.ResetNeeded("call reset() first")
         return self._goal
@@ -84,7 +84,7 @@ class WebShopEnv(TextTask[str]):
         return f"Instruction: {self.goal.instruction}\n{self._page.told()}{score}"
 
     def parse_action(self, text: str) -> str | None:
-        """Returns `search[…]` where there is a search bar, `click[…]` of what can be clicked, in lower case."""
+        """Reads `search[…]` on a page with a search bar, or `click[…]` of a clickable, as lower case; else None."""
         verb = parse_verb(text, ("search", "click"))
         if verb is None:
             return None
@@ -95,7 +95,7 @@ class WebShopEnv(TextTask[str]):
         return f"click[{argument}]" if argument in self._by_click() else None
 
     def legal_actions(self) -> list[str]:
-        """Returns everything that can be clicked; empty where the action is a search, free text."""
+        """Returns all clicks of the page; empty on the search page, where the action is free text."""
         return [f"click[{what}]" for what in self._page.clickables()]
 
     def fewest_actions(self) -> int:
@@ -104,7 +104,7 @@ class WebShopEnv(TextTask[str]):
 
     @property
     def success(self) -> bool:
-        """What was bought meets all that was asked for."""
+        """Whether the purchase meets the whole goal."""
         return self._score is not None and self._score >= 1.0
 
     @property
@@ -114,11 +114,13 @@ class WebShopEnv(TextTask[str]):
 
     @property
     def instance_key(self) -> str:
-        """The wanted product; which of its options are wanted does not make another instance."""
+        """The wanted product, whichever of its options are wanted."""
         return self.goal.product.asin
 
     def solve(self) -> list[str] | None:
-        """Returns the shorter way, by title or by instruction, to the wanted product, and its purchase."""
+        """Returns the shorter of the ways to buy the wanted product: by a search for its title or for the
+        instruction.
+        """
         if self._page.kind == "done":
             return None
         product = self.goal.product
@@ -139,7 +141,7 @@ class WebShopEnv(TextTask[str]):
         return [*first, *min(ways, key=len), f"click[{product.asin.lower()}]", *buy] if ways else None
 
     def random_action(self, rng: np.random.Generator) -> str:
-        """Returns any click; on the search page up to three words of the instruction."""
+        """Returns a random click; on the search page a search for up to three words of the instruction."""
         legal = self.legal_actions()
         if legal:
             return legal[int(rng.integers(len(legal)))]
@@ -148,11 +150,13 @@ class WebShopEnv(TextTask[str]):
         return f"search[{' '.join(chosen)[:MAX_ARGUMENT]}]"
 
     def blind_choices(self, num_actions: int) -> tuple[int, ...]:
-        """Returns one choice: which result of a search for the instruction is bought, without options."""
+        """Returns the number of results to choose from: a blind plan buys one result of the instruction, without
+        options.
+        """
         return (_FIRST_HITS,)
 
     def blind_success(self, plan: tuple[int, ...]) -> float:
-        """Returns 1 if that purchase meets all that was asked for."""
+        """Returns 1 if buying result `plan[0]` meets the whole goal, else 0."""
         found = self.catalogue.search(self.goal.instruction[:MAX_ARGUMENT], RESULTS)
         place = plan[0] if plan else 0
         return float(place < len(found) and score(found[place], (), self.goal) >= 1.0)
@@ -167,7 +171,7 @@ class WebShopEnv(TextTask[str]):
         return self.describe(), {"instance_key": self.instance_key}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, Tree]:
-        """Makes one search or click; what cannot be done on this page changes nothing and gives 0."""
+        """Makes one search or click; an action that this page does not offer changes nothing and gives 0."""
         known = self.parse_action(action)
         if known is None:
             return self.describe(), 0.0, self._page.kind == "done", False, {}

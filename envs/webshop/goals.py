@@ -1,4 +1,4 @@
-"""What is to be bought (the benchmark's synthetic goals), and what a purchase is worth."""
+"""The benchmark's synthetic goals, and its score of a purchase."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ragen_envs.webshop.catalogue import Product, product_generator
 
 _PRICE_STEPS = tuple(10.0 * tens for tens in range(1, 100))
 NO_LIMIT = 1_000_000.0
-"""The price limit of what costs too much to have one."""
+"""Price limit of products that are too expensive to have one, as in WebShop's goal.py."""
 _HIT = 85
-"""Similarity in percent above which two texts count as the same: the benchmark's own threshold."""
+"""Similarity in percent above which two texts count as the same: the threshold of WebShop's goal.py."""
 # The benchmark's own list (web_agent_site/engine/normalize.py, MIT licence): which colours count as the same.
 _COLOUR_NAMES = """
 alabaster apricot aqua ash asphalt azure banana beige black blue blush bordeaux bronze brown burgundy camel camo
@@ -30,16 +30,16 @@ _COLOURS = tuple(_COLOUR_NAMES.split())
 
 @dataclass(frozen=True)
 class Goal:
-    """A product with chosen options below a price."""
+    """A product to buy, with the wanted options and a price limit."""
 
     product: Product
     options: tuple[tuple[str, str], ...]
-    """(name, value), by name."""
+    """Pairs (name, value), sorted by name."""
     price_limit: float
 
     @property
     def instruction(self) -> str:
-        """What the buyer is told."""
+        """The instruction to the buyer."""
         options = ", and ".join(f"{name}: {value}" for name, value in self.options)
         price = "" if self.price_limit == NO_LIMIT else f", and price lower than {self.price_limit:.2f} dollars"
         return f"{self.product.instruction}{f' with {options}' if options else ''}{price}"
@@ -56,7 +56,7 @@ def goals_of(product: Product) -> list[Goal]:
 
 
 def _price_limit(product: Product) -> float:
-    """Returns the larger of two of the next four multiples of 10 above the price, drawn once for a product."""
+    """Draws two of the next four multiples of 10 above the price, once for a product → the larger one."""
     above = [step for step in _PRICE_STEPS if step > product.price][:4]
     if len(above) < 2:
         return NO_LIMIT
@@ -72,7 +72,7 @@ def score(bought: Product, chosen: Iterable[str], goal: Goal) -> float:
 
 
 def _kind(bought: Product, wanted: Product) -> float:
-    """Returns r_type: 1, or less where query, categories and title tell of another kind of product."""
+    """Returns r_type: 1, or less if query, categories and title show another kind of product."""
     overlap = len(bought.title_nouns & wanted.title_nouns) / len(wanted.title_nouns) if wanted.title_nouns else 0.2
     shared = _categories(bought) & _categories(wanted)
     if overlap == 0.0:
@@ -100,13 +100,13 @@ def _option_hits(chosen: Iterable[str], wanted: Iterable[str]) -> int:
 
 
 def _colour(value: str) -> str:
-    """Returns the first colour of the list that `value` holds, or `value`."""
+    """Returns the first colour name in `value`, or `value` itself if there is none."""
     return next((colour for colour in _COLOURS if colour in value), value)
 
 
 @lru_cache(maxsize=65_536)
 def alike(one: str, other: str) -> bool:
-    """Tells whether token_set_ratio is above 85, as thefuzz has it: on lower-case words, rounded to a whole number."""
+    """Returns whether thefuzz's token_set_ratio is above 85: on lower-case words, rounded to a whole number."""
     rapidfuzz = import_extra("rapidfuzz", "rapidfuzz", "webshop", "the environment webshop")
     words = rapidfuzz.utils.default_process
     return bool(round(rapidfuzz.fuzz.token_set_ratio(one, other, processor=words)) > _HIT)

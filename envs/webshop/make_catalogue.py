@@ -13,9 +13,9 @@ import numpy as np
 from ragen_envs.tree import Tree
 
 _SEED = 18
-"""Seed of the choices: any number does, and the same one makes the same products."""
+"""Seed of the random choices, an arbitrary number: the same products every time."""
 _PER_KIND = 30
-"""Products of each kind: more than one page of results, so that turning pages matters."""
+"""Products of each kind: chosen freely, three pages of results."""
 _SYLLABLES = "ba bel cor da dro fen gal hol ka kel lo lum mar mi nor ol pra ra ro sel ta tor ul ven wi zan".split()
 _SIZES = ("x-small", "small", "medium", "large", "x-large", "xx-large")
 _COLOURS = ("black", "white", "navy", "red", "olive", "grey", "pink", "brown", "teal", "yellow")
@@ -88,7 +88,7 @@ def _row(rng: np.random.Generator, kind: tuple[Any, ...], place: int) -> Tree:
 
 
 def _some(rng: np.random.Generator, values: tuple[str, ...]) -> list[str]:
-    """Returns two to four of `values`, in their order."""
+    """Draws two to four of `values`, in their order."""
     count = int(rng.integers(2, min(4, len(values)) + 1))
     return [values[int(place)] for place in sorted(rng.choice(len(values), count, replace=False))]
 

@@ -13,11 +13,11 @@ from ragen_envs.tree import Tree
 T = TypeVar("T")
 _NO_ATTRIBUTE = "DUMMY_ATTR"
 _MAX_ASIN = 10
-"""Characters of an ASIN; the benchmark leaves products with longer ones out."""
+"""Most characters of an ASIN: WebShop's engine.py leaves out products with longer ones."""
 
 
 def read_original(folder: Path, make: Callable[[Tree], T]) -> list[T]:
-    """Returns what `make` makes of every product, in order; one met before, or with a wrong asin, is left out.
+    """Applies `make` to every product, in order → its results; repeated and invalid ASINs are left out.
 
     Raises:
         ValueError: a missing or broken file, or a broken product (its place in the file).
@@ -49,7 +49,7 @@ def _read(folder: Path, stem: str) -> Any:
 
 
 def _row(item: Tree, attributes: Tree) -> Tree:
-    """Returns the product in the form of `products*.jsonl`."""
+    """Returns the product as a row of `products*.jsonl`."""
     prices = [float(re.sub(r"[^\d.]", "", price)) for price in (item.get("pricing") or "$100.0").split("$")[1:]][:2]
     small = item["small_description"]
     return {

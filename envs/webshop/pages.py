@@ -1,4 +1,4 @@
-"""WebShop's pages as text, and what can be clicked on each."""
+"""WebShop's pages as text, with the clickables of each."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ from dataclasses import dataclass, replace
 from ragen_envs.webshop.catalogue import Product
 
 PAGE_SIZE = 10
-"""Products on a page of results: the benchmark's own number."""
+"""Products on a page of results, as in WebShop."""
 RESULTS = 50
-"""Products a search finds at most, of which a page shows ten."""
+"""Most products that a search finds, as in WebShop."""
 BACK, NEXT, PREVIOUS, BUY = "back to search", "next >", "< prev", "buy now"
 DETAILS = ("description", "features", "reviews")
 _MAX_TITLE = 120
-"""Characters of a title in a list of results; the item's page tells it whole."""
+"""Most characters of a title in a list of results: chosen freely to keep prompts short; the item's page has it
+whole.
+"""
 
 
 @dataclass(frozen=True)
 class Page:
-    """Where the shopper is. Immutable: a click makes another."""
+    """The page that the shopper is on. Immutable: a click returns another."""
 
     kind: str = "search"
-    """search, results, item, one of DETAILS, or done."""
+    """Kind of page: search, results, item, one of DETAILS, or done."""
     results: tuple[Product, ...] = ()
     number: int = 1
-    """The page of results, from 1."""
+    """Number of the page of results, from 1."""
     product: Product | None = None
     chosen: tuple[tuple[str, str], ...] = ()
     """Options chosen so far: (name, value)."""
@@ -35,7 +37,7 @@ class Page:
         return self.results[PAGE_SIZE * (self.number - 1) : PAGE_SIZE * self.number]
 
     def clickables(self) -> list[str]:
-        """Returns what can be clicked, lower-case, in the order in which it is shown."""
+        """Returns the clickables, lower-case, in the order in which they are shown."""
         if self.kind == "results":
             turn = [PREVIOUS] * (self.number > 1) + [NEXT] * (PAGE_SIZE * self.number < len(self.results))
             return [BACK, *turn, *(product.asin.lower() for product in self.shown)]
@@ -45,7 +47,7 @@ class Page:
         return [BACK, PREVIOUS] if self.kind in DETAILS else []
 
     def clicked(self, what: str, by_asin: dict[str, Product]) -> Page:
-        """Returns the page behind `what`, one of `clickables`."""
+        """Returns the page after a click on `what`, one of `clickables`."""
         if what == BACK:
             return Page()
         if what == PREVIOUS and self.kind in DETAILS:
@@ -63,7 +65,7 @@ class Page:
         return replace(self, kind=what)
 
     def told(self) -> str:
-        """Returns the page in words, with every action as it is to be written."""
+        """Returns the page as text, with every action in the form in which it must be written."""
         if self.kind == "search":
             return "Search page\nsearch[keywords]"
         if self.kind == "results":

@@ -1,4 +1,4 @@
-"""What the commands' options are and how they become a config. Imports nothing heavy."""
+"""The commands' options, and how they become a config. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ FLAGS = {
     "--results-dir": "results_dir",
     "--name": "name",
 }
-"""Options that are keys of the config, by their names there."""
+"""Config keys by the options that set them."""
 
 
 _SHOWN = {"results_dir": RESULTS}
-"""Defaults that are shown as what they are made of, which is the same for everybody."""
+"""Defaults that --help shows as they are written, not as absolute paths of this machine."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence, with exit code 2."""
+    """An argument parser that reports errors in one sentence, with exit code 2."""
 
     def error(self, message: str) -> NoReturn:
-        """Ends the program."""
+        """Prints the sentence and exits."""
         print(f"{self.prog}: {message}; --help lists the options", file=sys.stderr)
         raise SystemExit(2)
 
@@ -78,11 +78,10 @@ def make_parser(command: str, description: str, flags: Sequence[str] = tuple(FLA
 
 
 def run_command(work: Callable[[], int | None], *, keys: bool = False) -> int:
-    """Says what every command does around its work: ends that were foreseen are told in one sentence; `keys` lists the
-    keys.
+    """Runs a command, and prints expected errors as one sentence; with `keys` only lists the config's keys.
 
     Returns:
-        The exit code: what `work` returned, None for 0, or that of the error.
+        The exit code: what `work` returned (0 for None), or that of the error.
     """
     if keys:
         print(key_table())
@@ -102,7 +101,7 @@ def run_command(work: Callable[[], int | None], *, keys: bool = False) -> int:
 
 
 def read_layers(options: argparse.Namespace) -> tuple[Tree, Tree]:
-    """Returns (what the flags say, what `--set` says), as nested mappings.
+    """Returns (settings of the flags, settings of `--set`), as nested mappings.
 
     Raises:
         ConfigError: a `--set` that cannot be read.
@@ -113,7 +112,7 @@ def read_layers(options: argparse.Namespace) -> tuple[Tree, Tree]:
 
 
 def _flag_value(key: str, text: str) -> Any:
-    """Reads a flag: of a key that is a text the text itself; any other is said as in YAML."""
+    """Reads the value of a flag: for a text key the text itself, for any other as in YAML."""
     annotation = field_of(key).annotation
     kinds = set(get_args(annotation) or (annotation,)) - {NoneType}
     if not kinds <= {int, float, bool}:
@@ -125,12 +124,12 @@ def _flag_value(key: str, text: str) -> Any:
 
 
 def positive(text: str) -> int:
-    """Returns an option's value. Raises argparse.ArgumentTypeError if it is no whole number from 1 to `MOST`."""
+    """Parses a whole number from 1 to `MOST`. Raises argparse.ArgumentTypeError for anything else."""
     return whole_number(text, 1, MOST)
 
 
 def whole_number(text: str, least: int, most: int) -> int:
-    """Returns an option's value. Raises argparse.ArgumentTypeError if it is no whole number in this range."""
+    """Parses a whole number from `least` to `most`. Raises argparse.ArgumentTypeError for anything else."""
     found = int(text) if text.isascii() and text.isdigit() and len(text) < len(str(most)) + 2 else least - 1
     if not least <= found <= most:
         raise argparse.ArgumentTypeError(f"must be an integer ≥ {least} and ≤ {most}, got {text!r}")
@@ -138,7 +137,7 @@ def whole_number(text: str, least: int, most: int) -> int:
 
 
 def path_option(text: str) -> Path:
-    """Returns an option's value as an absolute path. Raises argparse.ArgumentTypeError if it is none."""
+    """Parses a path and makes it absolute. Raises argparse.ArgumentTypeError for an invalid one."""
     try:
         return enter_path(text)
     except ConfigError as error:
@@ -157,7 +156,7 @@ def field_of(key: str) -> FieldInfo:
 
 
 def key_table() -> str:
-    """Returns every key with its default, its range and what it means, one line each."""
+    """Returns every key with its default, range and meaning, one line each."""
     lines = []
     for key, field in _fields(RunConfig):
         default = _SHOWN.get(key, field.get_default(call_default_factory=True))

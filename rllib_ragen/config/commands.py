@@ -17,13 +17,13 @@ COMMANDS = {
     "report": ("rllib_ragen.report.__main__:main", "runs as one HTML page"),
     "play": ("rllib_ragen.play.__main__:main", "plays one episode: you, or a model"),
     "tournament": ("rllib_ragen.tournament.__main__:main", "models and scripts play a game against each other, rated"),
-    "gradients": ("rllib_ragen.gradients:main", "what pulls at the weights, by reward spread"),
+    "gradients": ("rllib_ragen.gradients:main", "gradient norms of the loss's terms, by reward std"),
 }
-"""Command → (its main, by name: commands are above this floor; what it does)."""
+"""Import path of each command's main (a path, because commands are above this floor), and a description."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command that the first argument names; its exit code, 2 for one that is not there."""
+    """Runs the command that the first argument names → its exit code, 2 for an unknown command."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given or given[0] in ("-h", "--help"):
         print(usage())
@@ -40,11 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def script() -> NoReturn:
-    """Returns the console script: `main`, and the end of the process."""
+    """Runs `main` as the console script and ends the process."""
     leave(main)
 
 
 def usage() -> str:
-    """Returns the commands, one line each."""
+    """Returns the help text: the commands, one line each."""
     lines = [f"  {name:12} {does}" for name, (_, does) in COMMANDS.items()]
     return "\n".join(["usage: rllib-ragen COMMAND [options]; COMMAND --help lists the options", "", *lines])

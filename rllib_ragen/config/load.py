@@ -21,8 +21,8 @@ from rllib_ragen.config.yaml_text import YAMLError, dump_yaml, parse_yaml
 
 
 def parse_config(*layers: Mapping[str, object]) -> RunConfig:
-    """Returns the config of `layers`, nested mappings of which later ones win key by key; whether keys fit is not
-    checked.
+    """Returns the config of `layers`, nested mappings of which later ones win key by key, without the checks of
+    combinations.
 
     Raises:
         ConfigError: an unknown key, a value out of range, or both `env` and `envs`.
@@ -40,7 +40,7 @@ def parse_config(*layers: Mapping[str, object]) -> RunConfig:
 
 
 def merge(*layers: Mapping[str, Any]) -> Tree:
-    """Returns one nested mapping of several; the inputs stay as they are."""
+    """Merges nested mappings into a new one; later ones win."""
     merged: Tree = {}
     for layer in layers:
         for key, value in layer.items():
@@ -50,8 +50,8 @@ def merge(*layers: Mapping[str, Any]) -> Tree:
 
 
 def read_yaml(path: Path) -> Tree:
-    """Returns the mapping that a YAML file holds, paths as `paths.enter_path` understands them; an empty file holds
-    none.
+    """Returns the mapping in a YAML file, with its paths as `paths.enter_path` reads them; an empty one for an empty
+    file.
 
     Raises:
         ConfigError: no such file, not YAML, or no mapping.
@@ -70,9 +70,9 @@ def read_yaml(path: Path) -> Tree:
 
 
 def preset(env_name: str) -> Tree:
-    """Returns the settings that ship for an environment (tune_configs/<name>.yaml).
+    """Returns the shipped settings of an environment (tune_configs/<name>.yaml).
 
-    Of a game: tune_configs/games/defaults.yaml, and over them the game's own (tune_configs/games/<name>.yaml).
+    For a game: tune_configs/games/defaults.yaml, overridden by the game's own (tune_configs/games/<name>.yaml).
 
     Raises:
         ConfigError: unknown environment.
@@ -125,7 +125,7 @@ def _paper_settings(paper: object) -> Tree:
 
 
 def algorithm_preset(name: str) -> Tree:
-    """Says what an algorithm sets beside its environment (tune_configs/algorithms/<name>.yaml).
+    """Returns the settings of an algorithm (tune_configs/algorithms/<name>.yaml).
 
     Raises:
         ConfigError: unknown algorithm.
@@ -138,7 +138,7 @@ def algorithm_preset(name: str) -> Tree:
 
 
 def parse_assignments(assignments: Sequence[str]) -> Tree:
-    """Returns `["learner.lr=1e-4"]` → `{"learner": {"lr": 1e-4}}`; values are YAML, later ones win.
+    """Parses `["learner.lr=1e-4"]` into `{"learner": {"lr": 1e-4}}`; values are YAML, later ones win.
 
     Raises:
         ConfigError: no `=`, an empty key, or a value that is not YAML.
@@ -156,7 +156,7 @@ def parse_assignments(assignments: Sequence[str]) -> Tree:
 
 
 def nest(key: str, value: object) -> Tree:
-    """Returns `("a.b", 1)` → `{"a": {"b": 1}}`."""
+    """Makes a nested mapping of a dotted key: `("a.b", 1)` → `{"a": {"b": 1}}`."""
     *sections, last = key.split(".")
     tree: Tree = {last: value}
     for section in reversed(sections):
@@ -186,7 +186,7 @@ def flat_config(tree: Mapping[str, Any]) -> Tree:
 
 
 def save_config(config: RunConfig, path: Path, *, without: Sequence[str] = ()) -> None:
-    """Writes the resolved config as YAML that `--config` reads, but for the keys `without`.
+    """Writes the resolved config, without the keys `without`, as YAML that `--config` reads.
 
     Paths that move along with the file's folder are written relative to it.
     """

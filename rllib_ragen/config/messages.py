@@ -1,10 +1,10 @@
-"""pydantic's errors as one sentence: the key, the value, what is allowed."""
+"""pydantic's errors as one sentence: the key, the value, the allowed values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -13,12 +13,12 @@ from rllib_ragen.config.errors import ConfigError, nearest
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.section import section_of
 
-_KINDS: dict[Any, str] = {int: "an integer", float: "a number", str: "a text", bool: "true or false"}
+_KINDS: dict[object, str] = {int: "an integer", float: "a number", str: "a text", bool: "true or false"}
 _BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 
 
 def sentence(error: ValidationError, schema: type[BaseModel] = RunConfig) -> str:
-    """Returns the first fault of `error`, which `schema` raised, with the number of further ones."""
+    """Returns a sentence about the first fault of `error`, which `schema` raised, and the number of further ones."""
     faults = error.errors()
     path, told = faults[0]["loc"], faults[0].get("ctx", {}).get("error")
     if isinstance(told, ConfigError):
@@ -59,7 +59,7 @@ def _fault(path: tuple[str | int, ...], kind: str, value: object, section: type[
 
 
 def allowed(field: FieldInfo) -> str:
-    """Says what a field takes, in words: `an integer ≥ 1`, `one of hf, vllm`."""
+    """Returns the allowed values of a field in words: `an integer ≥ 1`, `one of hf, vllm`."""
     bounds = _bounds(field.metadata)
     if any(getattr(m, "pattern", None) for m in field.metadata):
         bounds.append("of letters, digits and . _ -")
@@ -67,13 +67,13 @@ def allowed(field: FieldInfo) -> str:
     return " ".join([kind, " and ".join(bounds)]).strip() + _lengths(field.metadata) + null[0]
 
 
-def _lengths(metadata: Iterable[Any]) -> str:
+def _lengths(metadata: Iterable[object]) -> str:
     signs = {"min_length": "≥", "max_length": "≤"}
     said = [f"{sign} {getattr(m, name)}" for name, sign in signs.items() for m in metadata if hasattr(m, name)]
     return f"; {' and '.join(said)} of them" if said else ""
 
 
-def _bounds(metadata: Iterable[Any]) -> list[str]:
+def _bounds(metadata: Iterable[object]) -> list[str]:
     limits = {name: next((getattr(m, name) for m in metadata if hasattr(m, name)), None) for name in _BOUNDS}
     return [
         f"{_BOUNDS[name]} {limit if isinstance(limit, int) else f'{limit:g}'}"

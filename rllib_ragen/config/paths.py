@@ -1,4 +1,4 @@
-"""The one way in for paths: YAML, command line, Python, sweep files; and the way they are written down again."""
+"""Reading and writing of paths in configs: from YAML, command line, Python and sweep files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENTERED_KEYS = ("model.path", "offline.input", "offline.output", "results_dir", 
 """Keys of a config that are paths, or hold some."""
 _TEXT_FILES = (".txt", ".md")
 _TUNE_STARTED_IN = "TUNE_ORIG_WORKING_DIR"
-"""Ray's name for the folder that a trial's driver was started in; the trial's own is Tune's."""
+"""Environment variable in which Tune keeps the folder that its driver was started in, unlike a trial's own folder."""
 
 
 def is_model_name(given: str) -> bool:
@@ -34,8 +34,8 @@ def enter_path(given: str | Path, folder: str | Path | None = None) -> Path:
     """Returns `given` as an absolute path: `~` expanded, a relative one taken from `folder`.
 
     Args:
-        given: what somebody wrote.
-        folder: of the file that says it; None: of the process, as on a command line.
+        given: the path as it was written.
+        folder: folder of the file that holds it; None: the working directory, as on a command line.
 
     Raises:
         ConfigError: an empty path, `~name` of nobody, a NUL, or bytes that are no UTF-8 (no YAML file could hold them).
@@ -113,10 +113,10 @@ def enter_paths(tree: Mapping[str, object], folder: str | Path) -> Tree:
 
 
 def leave_path(path: str | Path, folder: Path, root: Path) -> str:
-    """Says how a file in `folder` names `path`: relative if that still holds when `root` is moved as a whole; else
+    """Returns `path` as a file in `folder` should hold it: relative if that stays right when `root` is moved, else
     absolute.
 
-    So below `root`; and `root`'s own place, which is wherever it is.
+    Paths below `root` are relative, and so is the path to `root` itself.
 
     Raises:
         ConfigError: see `enter_path`.

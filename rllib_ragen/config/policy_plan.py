@@ -1,4 +1,4 @@
-"""Who plays in a run: what is decided about policies and seats before anything is built."""
+"""The policies and seats of a run, decided before anything is built."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rllib_ragen.config.schema import MultiAgentSection
 
 @dataclass(frozen=True)
 class PolicyPlan:
-    """The policies of a run, and how they are seated."""
+    """The policies of a run, and their assignment to seats."""
 
     seed: int
     """Run seed."""
@@ -21,18 +21,18 @@ class PolicyPlan:
     module_ids: tuple[str, ...]
     """All policies, sorted."""
     trained: tuple[str, ...]
-    """Policies that learn, sorted."""
+    """Policies that are trained, sorted."""
     mapping_fn: Callable[..., Any]
     """RLlib's `policy_mapping_fn`: (agent id, episode) → policy id, or `script:<player>`."""
     several_agents: bool
-    """Whether environments are multi-agent ones."""
+    """Whether the environments are multi-agent."""
     env: str | None
-    """Short name of the task or game; None: somebody else's environment."""
+    """Short name of the task or game; None: a foreign environment."""
     game: str | None
-    """Short name of the game; None: one agent, or somebody else's environment."""
-    task: Mapping[str, Any]
+    """Short name of the game; None: one agent, or a foreign environment."""
+    task: Mapping[str, object]
     """Settings of the task or game."""
     worlds: tuple[World, ...]
     """Environments of one agent, with their levels; none where somebody else's is played."""
     section: MultiAgentSection
-    """Self-play, a policy per role, a league, or a script as opponent."""
+    """The section `multi_agent`: self-play, a policy per role, a league, or a scripted opponent."""

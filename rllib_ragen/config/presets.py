@@ -13,12 +13,12 @@ _ALGORITHMS = SETTINGS / "algorithms"
 
 
 def algorithm_names() -> list[str]:
-    """Returns allowed values of `--algorithm`, sorted."""
+    """Returns the allowed values of `--algorithm`, sorted."""
     return sorted(file.stem for file in _ALGORITHMS.glob("*.yaml"))
 
 
 def algorithm_file(name: str) -> Path:
-    """Returns the settings of an algorithm of `algorithm_names`."""
+    """Returns the file with the settings of an algorithm of `algorithm_names`."""
     return _ALGORITHMS / f"{name}.yaml"
 
 
@@ -28,10 +28,10 @@ def paper_file(name: str) -> Path:
 
 
 def env_file(name: str) -> Path:
-    """Returns the settings of an environment, by its short name; the file need not exist."""
+    """Returns the file with the settings of an environment, by its short name; it need not exist."""
     return SETTINGS / f"{name}.yaml"
 
 
 def game_defaults() -> Path:
-    """Says what the settings of every game begin with."""
+    """Returns the file with the default settings of every game."""
     return SETTINGS / "games" / "defaults.yaml"

@@ -1,4 +1,4 @@
-"""Text for a terminal: what models and tasks say made harmless, and commands that can be pasted back."""
+"""Text for a terminal: untrusted text made harmless, and commands that can be pasted into a shell."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import shlex
 
 
 def safe(text: str) -> str:
-    """Returns control and formatting characters as escapes: what a model or a task says must not steer the terminal."""
+    """Returns `text` with control and formatting characters escaped: a model's or task's text must not control the
+    terminal.
+    """
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
 def word(text: object) -> str:
-    """Returns one word of a shell command, quoted if need be; what `safe` would change stands in bash's `$'…'`."""
+    """Quotes one word of a shell command if necessary; characters that `safe` would change stand in bash's `$'…'`."""
     plain = str(text)
     if safe(plain) == plain:
         return shlex.quote(plain)
@@ -20,5 +22,5 @@ def word(text: object) -> str:
 
 
 def command(module: str, *words: object) -> str:
-    """Returns `python -m rllib_ragen.<module> …`, as it can be pasted into a shell."""
+    """Returns the command `python -m rllib_ragen.<module> …`, quoted for a shell."""
     return " ".join(["python", "-m", f"rllib_ragen.{module}", *map(word, words)])

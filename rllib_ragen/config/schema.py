@@ -26,13 +26,15 @@ WITH_DATA = ("webshop", "ragen/Webshop-v0", "search_qa", "ragen/SearchQa-v0", "m
 RESULTS = "results"
 """Default of `results_dir`, below the working directory."""
 MAX_SEED = 2**31 - 1
-"""Upper bound of seeds: NumPy's global one ends at 2³² − 1, and RLlib adds each runner's number to it."""
+"""Upper bound of seeds: NumPy's global seed ends at 2³² − 1, and RLlib adds each runner's number to it, so half of
+it.
+"""
 Beta = Annotated[float, Field(ge=0, lt=1)]
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
 
 
 class EnvSection(Section):
-    """Which task, and how it is told."""
+    """The task, its limits, and the form of its prompts."""
 
     name: str = Field("sokoban", description="environment's name, Gymnasium id, or import path my_pkg.worlds:MyWorld")
     task: Tree = Field(default_factory=dict, description="settings of the task environment")
@@ -103,7 +105,7 @@ class EntrySection(EnvSection):
 
 
 class MultiAgentSection(Section):
-    """Who plays whom in a game for several seats, and what an illegal move costs (docs/games.md)."""
+    """The players of a game for several seats, and the rule for illegal moves (docs/games.md)."""
 
     mode: Literal["self_play", "per_role", "league", "against"] | None = Field(
         None, description="who sits at a game's seats; null: self_play in a game, and nothing elsewhere"
@@ -124,7 +126,7 @@ class MultiAgentSection(Section):
 
 
 class ModelSection(Section):
-    """Which policy."""
+    """The model of the policy, and its chat template."""
 
     path: str = Field(
         EMBEDDED_MODEL,
@@ -144,7 +146,7 @@ class ModelSection(Section):
     @field_validator("template_kwargs", mode="after")
     @classmethod
     def _plain(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Raises ValueError for what JSON does not hold."""
+        """Raises ValueError for values that JSON cannot hold."""
         try:
             plain = json.loads(json.dumps(given, allow_nan=False)) == given
         except TypeError:
@@ -155,7 +157,7 @@ class ModelSection(Section):
 
 
 class RolloutSection(Section):
-    """How trajectories are sampled."""
+    """Settings of sampling."""
 
     engine: Literal["auto", "hf", "vllm"] = Field("auto", description="who generates; auto says which and why")
     num_env_runners: int = Field(
@@ -184,7 +186,7 @@ class RolloutSection(Section):
 
 
 class VLLMSection(Section):
-    """How vLLM uses its device."""
+    """Settings of vLLM's use of its device."""
 
     kv_cache_gib: float | None = Field(
         None,
@@ -249,13 +251,13 @@ class CreditSection(Section):
         "none", description="policy loss times the kept share of the groups, or its root"
     )
     dynamic_sampling_rounds: int = Field(
-        0, ge=0, le=1_000, description="rounds that replace groups without reward spread by further ones (dapo); 0: off"
+        0, ge=0, le=1_000, description="rounds that replace groups of equal returns by further ones (dapo); 0: off"
     )
     max_empty_updates: int = Field(5, ge=1, le=MOST, description="stop after so many filtered-out batches in a row")
 
 
 class LearnerSection(Section):
-    """How weights are updated."""
+    """Settings of the update."""
 
     num_learners: int = Field(0, ge=0, le=10_000, description="learner actors; 0: in the driver's process")
     num_gpus_per_learner: float = Field(0, ge=0, le=1_024, description="GPUs of one learner")
@@ -350,7 +352,7 @@ class OfflineSection(Section):
 
 
 class EvalSection(Section):
-    """Validation and test on instances that are never trained on."""
+    """Settings of validation and test, on instances that are never trained on."""
 
     interval: int = Field(20, ge=0, le=MOST, description="iterations between validations; 0: none")
     num_instances: int = Field(128, ge=1, le=1_000_000, description="validation instances")
@@ -372,14 +374,14 @@ class DiagnosticsSection(Section):
         32, ge=2, le=100_000, description="thoughts of one measurement, each scored after every prompt"
     )
     gradients_interval: int = Field(
-        0, ge=0, le=MOST, description="iterations between measurements of gradients by reward spread; 0: none"
+        0, ge=0, le=MOST, description="iterations between measurements of gradients by reward std; 0: none"
     )
     high_entropy: float = Field(0.1, ge=0, le=1e3, description="nats per token from which H(Z|X) counts as high")
     high_information: float = Field(0.5, ge=0, le=1, description="share of H(X) from which I(X;Z) counts as high")
 
 
 class FaultSection(Section):
-    """When something that does not come back is told, replaced or given up (docs/faults.md)."""
+    """Timeouts after which something that hangs is reported, replaced or given up (docs/faults.md)."""
 
     report_after_s: float = Field(
         60.0, gt=0, le=MOST, description="seconds without progress after which a run says why"
@@ -400,7 +402,7 @@ TrackerName = Literal["tensorboard", "wandb", "mlflow", "trackio"]
 
 
 class AlarmsSection(Section):
-    """What an alarm does: nothing, warn, or warn and end the run (docs/diagnostics.md says when each fires)."""
+    """The effect of each alarm: none, a warning, or a warning and the end of the run (docs/diagnostics.md)."""
 
     reward_std_collapse: AlarmMode = Field("warn", description="members of a group are all rewarded alike")
     entropy_collapse: AlarmMode = Field("warn", description="the policy hardly samples any more")
@@ -418,7 +420,7 @@ class AlarmsSection(Section):
 
 
 class RunConfig(Section):
-    """Everything that makes a run what it is."""
+    """The complete settings of a run."""
 
     env: EnvSection = Field(default_factory=EnvSection)
     envs: list[EntrySection] = Field(
@@ -479,7 +481,7 @@ class RunConfig(Section):
         return {key: value for key, value in plain(self).items() if key != unused}
 
     def text_limits(self) -> TextLimits:
-        """Says how episodes are cut and told, with prompt_style `auto` decided: brief for the embedded model, else
+        """Returns the limits of episodes, with prompt_style `auto` resolved: brief for the embedded model, else
         full.
         """
         env = self.env
@@ -495,7 +497,7 @@ class RunConfig(Section):
         )
 
     def game_limits(self) -> GameLimits:
-        """Returns the same of a game; `env.format_penalty` is what an illegal move costs."""
+        """Returns the limits of a game's episodes; `env.format_penalty` is the reward of an illegal move."""
         return GameLimits(
             illegal_move=self.multi_agent.illegal_move,
             illegal_reward=self.env.format_penalty,
@@ -515,7 +517,7 @@ class RunConfig(Section):
 
     @property
     def prompt_style(self) -> PromptStyle:
-        """`env.prompt_style` with `auto` decided: brief for the embedded model, else full."""
+        """`env.prompt_style` with `auto` resolved: brief for the embedded model, else full."""
         if self.env.prompt_style != "auto":
             return self.env.prompt_style
         return "brief" if self.model.path == EMBEDDED_MODEL else "full"

@@ -1,4 +1,4 @@
-"""What `env.name` may be: text environments and games for several seats, shipped or of users. Imports nothing heavy."""
+"""Values of `env.name`: text environments and games for several seats, shipped or users' own. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ragen_envs.registry import check_env_name, env_names, gym_id
 from ragen_envs.worlds import ENVIRONMENTS
 
 _USERS = "ragen/"
-"""What RLlib's ids of users' environments begin with; the name follows as it is."""
+"""Prefix of the RLlib ids of users' environments, before the unchanged name."""
 
 
 def shipped_game_name(name: str) -> str | None:
@@ -19,12 +19,12 @@ def shipped_game_name(name: str) -> str | None:
 
 
 def is_shipped(name: str) -> bool:
-    """Says whether `name` is an environment or game of the package, in any of its spellings. Imports nothing."""
+    """Returns whether `name` is an environment or game of the package, in any of its spellings. Imports nothing."""
     return name in (*env_names(), *map(gym_id, env_names())) or shipped_game_name(name) is not None
 
 
 def game_name(name: str) -> str | None:
-    """Returns the game that `name` means, shipped or a user's; None: no game."""
+    """Returns the game that `name` means, shipped or a user's; None if it is not a game."""
     return shipped_game_name(name) or (name if is_users_game(name) else None)
 
 
@@ -33,13 +33,13 @@ def task_name(name: str) -> str:
     `tic_tac_toe`.
 
     Raises:
-        ValueError: neither an environment nor a game, or an import path that leads nowhere; one sentence.
+        ValueError: neither an environment nor a game, or an import path without a target; one sentence.
     """
     return game_name(name) or check_env_name(name)
 
 
 def task_word(name: str) -> str:
-    """Says what files may be called after the environment: `my_pkg.worlds:TreasureHunt` → `TreasureHunt`."""
+    """Returns the environment's name for use in file names: `my_pkg.worlds:TreasureHunt` → `TreasureHunt`."""
     return re.sub(r"[^\w.-]", "_", task_name(name).rpartition(":")[2])
 
 
@@ -50,7 +50,7 @@ def task_id(name: str) -> str:
 
 
 def name_of_id(env_id: str) -> str | None:
-    """Returns the name of the environment that RLlib knows as `env_id`; None: one of somebody else. Imports nothing."""
+    """Returns the name of the environment with the RLlib id `env_id`; None for a foreign one. Imports nothing."""
     shipped = {gym_id(name): name for name in (*env_names(), *game_names())}
     if env_id in shipped:
         return shipped[env_id]
@@ -59,7 +59,7 @@ def name_of_id(env_id: str) -> str | None:
 
 
 def is_task_name(name: str) -> bool:
-    """Says whether `name` is an environment or game of this registry, in any of its spellings. Imports nothing."""
+    """Returns whether `name` is an environment or game of this registry, in any of its spellings. Imports nothing."""
     return name_of_id(name) is not None or shipped_game_name(name) is not None or ENVIRONMENTS.knows(name)
 
 

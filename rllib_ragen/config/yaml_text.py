@@ -20,7 +20,8 @@ _CORE = {
         "-+.0123456789",
     ),
 }
-"""Tag → (what a plain scalar of it looks like, first characters); the first that fits counts, anything else is text."""
+"""Pattern of each tag's plain scalars, and their first characters; the first match counts, all else is text.
+"""
 _BASES = {"0o": 8, "0x": 16}
 YAMLError = yaml.YAMLError
 
@@ -30,7 +31,7 @@ class _Loader(yaml.SafeLoader):
 
     yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}  # type: ignore[misc]
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         twice = [key for key in keys if keys.count(key) > 1]
         if twice:
@@ -38,16 +39,16 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
     def whole_number(self, node: yaml.ScalarNode) -> int:
-        """Returns `10`, `010` (ten), `0o10`, `0xA`."""
+        """Constructs an integer from `10`, `010` (ten), `0o10` or `0xA`."""
         text = str(self.construct_scalar(node))
         return int(text, _BASES.get(text[:2], 10))
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes every text that YAML 1.1 or 1.2 would take for something else, so that any reader finds a text."""
+    """PyYAML's safe dumper, which quotes every text that YAML 1.1 or 1.2 would read as something else."""
 
     def text(self, text: str) -> yaml.ScalarNode:
-        """Writes a text with escapes where a character is a line break to YAML 1.1 alone, or none that prints."""
+        """Represents a text, escaping characters that are line breaks only in YAML 1.1, or not printable."""
         plain = all(character.isprintable() or character == "\n" for character in text)
         return self.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else '"')
 
@@ -65,7 +66,7 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.whole_number)
 
 
 def parse_yaml(text: str) -> Any:
-    """Says what a YAML text says.
+    """Parses a YAML text.
 
     Raises:
         YAMLError: it is not YAML, or gives a key twice.
@@ -77,7 +78,7 @@ def parse_yaml(text: str) -> Any:
         raise yaml.YAMLError(str(error)) from None
 
 
-def dump_yaml(tree: Any) -> str:
-    """Returns YAML text of plain values, which `parse_yaml` reads back the same."""
+def dump_yaml(tree: object) -> str:
+    """Returns plain values as YAML text, which `parse_yaml` reads back unchanged."""
     text: str = yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
     return text

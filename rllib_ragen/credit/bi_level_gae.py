@@ -26,7 +26,9 @@ class BiLevelGAE(Estimator):
     needs_values: ClassVar[bool] = True
 
     def __init__(self, turn_gamma: float, gamma: float, lam: float, turn_rewards: bool) -> None:
-        """turn_gamma, gamma: discounts per turn and per trained token; lam: λ of both; see `token_rewards`."""
+        """turn_gamma, gamma: discounts per turn and per trained token; lam: λ of both; turn_rewards: see
+        `token_rewards`.
+        """
         self.turn_gamma = turn_gamma
         self.gamma = gamma
         self.lam = lam

@@ -12,5 +12,5 @@ class DrGRPO(GroupEstimator):
     """
 
     def advantages(self, returns: Returns) -> Returns:
-        """Returns [n] → [n], one group."""
+        """Returns [n] advantages of one group's [n] returns."""
         return centred(returns)

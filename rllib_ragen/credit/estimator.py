@@ -1,4 +1,6 @@
-"""What an advantage estimator is: trajectories (and a critic's values) in, one number per trained token out."""
+"""The interface of advantage estimators: trajectories (and a critic's values) in, an advantage per trained token
+out.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from rllib_ragen.types import FloatArray, Trajectory
 
 @dataclass(frozen=True)
 class Credit:
-    """What one trajectory's tokens deserve; both arrays are [num_tokens] and 0 outside the trained positions."""
+    """Advantages and returns of one trajectory; both arrays are [num_tokens] and 0 outside the trained positions."""
 
     advantages: FloatArray
     returns: FloatArray
@@ -20,20 +22,20 @@ class Credit:
 
 
 class Estimator(ABC):
-    """Turns raw rewards into advantages. Without `state` the same batch gives the same credits, in any order."""
+    """Computes advantages from raw rewards. Without `state` the same batch gives the same credits, in any order."""
 
     needs_values: ClassVar[bool] = False
-    """Whether a critic's values must be given."""
+    """Whether the estimator needs a critic's values."""
     needs_group: ClassVar[bool] = False
-    """Whether trajectories are compared within their group, so that a group of one teaches nothing."""
+    """Whether trajectories are compared within their group, so that a group of one has no advantage."""
 
     chosen_only: ClassVar[bool] = False
-    """Whether trajectories without advantage are left out of the update, and of what a minibatch counts."""
+    """Whether trajectories without advantage are left out of the update, and of a minibatch's counts."""
 
     def __call__(self, trajectories: Sequence[Trajectory], values: Sequence[FloatArray] | None = None) -> list[Credit]:
-        """Credits aligned with `trajectories`.
+        """Returns the credits, aligned with `trajectories`.
 
-        values: per trajectory [num_tokens]; entry i is the critic's value of the state in which token i is sampled
+        values: [num_tokens] per trajectory; entry i is the critic's value of the state in which token i is sampled
         (it has seen tokens < i). Read at trained positions only; ignored unless `needs_values`.
 
         Raises ValueError for a failed trajectory, and for values that are missing or misaligned.
@@ -52,19 +54,19 @@ class Estimator(ABC):
         return self.assign(trajectories, values)
 
     def state(self) -> dict[str, float]:
-        """Says what the estimator remembers from batch to batch, for a checkpoint; most remember nothing."""
+        """Returns the estimator's state between batches, for a checkpoint; most have none."""
         return {}
 
     def restore(self, state: Mapping[str, float]) -> None:  # noqa: B027 - most have nothing to restore
-        """Takes what `state` gave."""
+        """Restores a `state`."""
 
     @abstractmethod
     def assign(self, trajectories: Sequence[Trajectory], values: Sequence[FloatArray]) -> list[Credit]:
-        """Returns the estimator itself, on checked input; `values` is empty unless `needs_values`."""
+        """Computes the credits from checked input; `values` is empty unless `needs_values`."""
 
 
 def refuse_failed(trajectories: Sequence[Trajectory]) -> None:
-    """Raises ValueError if a failed trajectory is among them: its reward would shift its group's baseline."""
+    """Raises ValueError if any trajectory has failed: its reward would shift its group's baseline."""
     for trajectory in trajectories:
         if trajectory.stop_reason.failed:
             raise ValueError(

@@ -1,4 +1,6 @@
-"""Filters by name: which of the ranked groups are learnt from. The shipped ones, and the door for a user's own."""
+"""Filters by name, which select from the ranked groups those to train on; shipped ones, and the registry of users'
+own.
+"""
 
 from __future__ import annotations
 
@@ -12,44 +14,46 @@ from ragen_envs.open_names import OpenNames, check_function
 from rllib_ragen.types import Trajectory
 
 TOP_P_EPS = 0.01
-"""How far short of v · Σ the kept groups' running sum of scores may stay."""
+"""Tolerance of `top_p`: how far the running sum of scores may stay below v · Σ, as in RAGEN's code."""
 
 
 @dataclass(frozen=True)
 class GroupRanking:
-    """What a filter chooses from."""
+    """The input of a filter."""
 
     groups: tuple[str, ...]
-    """The group_ids that may be kept, best score first; groups of equal returns are not among them, unless allowed."""
+    """The group_ids that may be kept, best score first; without groups of equal returns, unless these are allowed."""
     scores: Mapping[str, float]
-    """group_id → score (`credit.filter_metric`), of *all* groups."""
+    """Scores (`credit.filter_metric`) of *all* groups, by group_id."""
     members: Mapping[str, Sequence[Trajectory]]
-    """group_id → its trajectories, of all groups."""
+    """Trajectories of all groups, by group_id."""
     value: float
-    """`credit.filter_value`."""
+    """The setting `credit.filter_value`."""
 
 
 GroupFilter = Callable[[GroupRanking], Collection[str]]
-"""Which of `ranking.groups` are kept; none: this update is skipped."""
+"""A function that selects the groups to keep from `ranking.groups`; none: this update is skipped."""
 
 
 def keep_all(ranking: GroupRanking) -> Collection[str]:
-    """Returns every group that may be kept."""
+    """Keeps every group that may be kept."""
     return ranking.groups
 
 
 def top_k(ranking: GroupRanking) -> Collection[str]:
-    """Returns the share v of *all* groups, also of those that cannot be kept; at least one."""
+    """Keeps the best groups, as many as the share v of *all* groups, also of those that cannot be kept; at least
+    one.
+    """
     return ranking.groups[: max(1, int(ranking.value * len(ranking.scores) + 1e-9))]  # 0.29 · 100 is 28.999…
 
 
 def top_k_abs(ranking: GroupRanking) -> Collection[str]:
-    """Returns the best v groups."""
+    """Keeps the best v groups."""
     return ranking.groups[: max(1, int(ranking.value))]
 
 
 def top_p(ranking: GroupRanking) -> Collection[str]:
-    """Returns the best groups, until the running sum of scores is ≥ v · Σ − eps."""
+    """Keeps the best groups, until the running sum of scores is ≥ v · Σ − TOP_P_EPS."""
     if not ranking.groups:
         return ()
     running = np.cumsum([ranking.scores[group] for group in ranking.groups])
@@ -57,7 +61,7 @@ def top_p(ranking: GroupRanking) -> Collection[str]:
 
 
 def top_p_softmax(ranking: GroupRanking) -> Collection[str]:
-    """Returns the best groups, until the running sum of softmax(±scores) is ≥ v; at least one."""
+    """Keeps the best groups, until the running sum of softmax(±scores) is ≥ v; at least one."""
     if not ranking.groups:
         return ()
     scores = [ranking.scores[group] for group in ranking.groups]
@@ -66,7 +70,7 @@ def top_p_softmax(ranking: GroupRanking) -> Collection[str]:
 
 
 def min_p(ranking: GroupRanking) -> Collection[str]:
-    """Returns the groups with scores ≥ v · max."""
+    """Keeps the groups with scores ≥ v · max."""
     if not ranking.groups:
         return ()
     least = ranking.value * ranking.scores[ranking.groups[0]]
@@ -74,7 +78,7 @@ def min_p(ranking: GroupRanking) -> Collection[str]:
 
 
 def register_filter(name: str, group_filter: GroupFilter) -> None:
-    """Makes a user's filter known as `name`, for `credit.filter`.
+    """Registers a user's filter as `name`, for `credit.filter`.
 
     Args:
         name: letters, digits and `_ . + -`; a name that is registered already gets the new filter.
@@ -87,20 +91,8 @@ def register_filter(name: str, group_filter: GroupFilter) -> None:
 
 
 def filter_names() -> list[str]:
-    """Returns the filters that ship with the package."""
+    """Returns the names of the filters that ship with the package."""
     return FILTERS.shipped()
-
-
-def find_filter(name: str) -> GroupFilter:
-    """Returns the filter of that name.
-
-    Raises:
-        ValueError: no such filter; one sentence that names the key.
-    """
-    try:
-        return FILTERS.resolve(name)
-    except ValueError as error:
-        raise ValueError(f"credit.filter: {error}") from error
 
 
 def _check(thing: object) -> GroupFilter:

@@ -15,8 +15,8 @@ from rllib_ragen.types import FloatArray, Trajectory
 class GAE(Estimator):
     """δ_t = r_t + γ V_next − V_t,  A_t = δ_t + γ λ A_next,  returns = A + V (Schulman et al. 2016, arXiv 1506.02438).
 
-    "next" is the next *trained* token: prompt and observation tokens are passed over, neither adding a step nor
-    resetting the sum. Nothing is bootstrapped after the last one, also where a cap ended the episode. After that, A is
+    "next" is the next *trained* token: prompt and observation tokens are skipped; they neither add a step nor reset the
+    sum. There is no bootstrap after the last one, even if a cap ended the episode. After that, A is
     whitened over all trained tokens of the batch, (A − mean)/sqrt(var + 1e-8), var with ddof = 1; returns are not.
     """
 
@@ -37,8 +37,6 @@ class GAE(Estimator):
 
 
 def generalised(rewards: Numbers, values: Numbers, gamma: float, lam: float) -> Numbers:
-    """Returns [n] advantages of n successive steps with the given [n] rewards and values; 0 is the value after the
-    last.
-    """
+    """Returns [n] advantages of n successive steps with [n] rewards and values; the value after the last step is 0."""
     following = np.append(values[1:], 0.0)
     return discounted(rewards + gamma * following - values, gamma * lam)

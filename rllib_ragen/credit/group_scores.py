@@ -1,4 +1,4 @@
-"""What a filter sorts groups by: one number per group, from raw returns or from what was sampled."""
+"""Scores that filters sort groups by, from raw returns or from the sampled tokens."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from rllib_ragen.credit.groups import Returns, group_members, spread
+from rllib_ragen.credit.groups import Returns, group_members, reward_std
 from rllib_ragen.types import Trajectory
 
 Scores = dict[str, float]
 
 
-def reward_spreads(trajectories: Sequence[Trajectory]) -> Scores:
-    """Returns in-group std of the raw returns, ddof = 1, by group_id; exactly 0 for equal returns and for a group of
+def group_reward_stds(trajectories: Sequence[Trajectory]) -> Scores:
+    """Returns the in-group std of the raw returns (ddof = 1) by group_id; exactly 0 for equal returns and groups of
     one.
     """
-    return _by_group(trajectories, _returns, spread)
+    return _by_group(trajectories, _returns, reward_std)
 
 
 def group_scores(trajectories: Sequence[Trajectory], metric: str) -> Scores:
-    """Returns the metric of each group, by group_id; it does not depend on the trajectories' order.
+    """Returns the metric of each group by group_id, independent of the trajectories' order.
 
     reward_std, reward_variance: of the raw returns, ddof = 1. reward, reward_sum: their mean, their sum.
     entropy: mean over trajectories of −mean log-prob of the sampled tokens, in nats: an estimate of the sampler's
@@ -61,11 +61,11 @@ def _sum(numbers: Returns) -> float:
 
 
 def _variance(numbers: Returns) -> float:
-    return spread(numbers) ** 2
+    return reward_std(numbers) ** 2
 
 
 _METRICS: dict[str, tuple[Callable[[Trajectory], float], Callable[[Returns], float]]] = {
-    "reward_std": (_returns, spread),
+    "reward_std": (_returns, reward_std),
     "reward_variance": (_returns, _variance),
     "reward": (_returns, _mean),
     "reward_sum": (_returns, _sum),

@@ -15,11 +15,13 @@ from rllib_ragen.types import FloatArray, Trajectory
 Returns = npt.NDArray[np.float64]
 
 ROUNDING = 1e-9
-"""Returns that differ by less are equal: −0.1 three times and −0.3 are the same return, but not the same float."""
+"""Largest difference of equal returns: −0.1 three times and −0.3 are the same return, but not the same float. Chosen
+freely, far above rounding and far below any reward.
+"""
 
 
 def group_members(trajectories: Sequence[Trajectory]) -> dict[str, list[int]]:
-    """Returns positions of each group's trajectories, by `group_id`, groups in order of first appearance."""
+    """Returns the positions of each group's trajectories by `group_id`, groups in order of first appearance."""
     members: dict[str, list[int]] = {}
     for index, trajectory in enumerate(trajectories):
         members.setdefault(trajectory.group_id, []).append(index)
@@ -32,22 +34,20 @@ def env_labels(trajectories: Sequence[Trajectory]) -> list[str]:
 
 
 def compared_groups(trajectories: Sequence[Trajectory]) -> list[list[int]]:
-    """Returns positions of the members of each group that has at least two."""
+    """Returns the positions of the members of each group with at least two."""
     return [members for members in group_members(trajectories).values() if len(members) > 1]
 
 
 def centred(returns: Returns) -> Returns:
-    """Returns [n] R − mean: exactly 0 if all returns are equal, so that such a group moves no weight at all."""
+    """Returns [n] R − mean: exactly 0 if all returns are equal, so that such a group has no gradient at all."""
     if np.ptp(returns) < ROUNDING:
         return np.zeros_like(returns)
     mean: np.float64 = np.sort(returns).mean()
     return returns - mean
 
 
-def spread(returns: Returns) -> float:
-    """Returns standard deviation (ddof = 1) of a group's returns; exactly 0 for equal returns and for a group of
-    one.
-    """
+def reward_std(returns: Returns) -> float:
+    """Returns the std (ddof = 1) of a group's returns; exactly 0 for equal returns and for a group of one."""
     if np.ptp(returns) < ROUNDING:
         return 0.0
     # Sorted first: floating-point sums, and with them ties between groups, must not depend on who finished first.
@@ -57,9 +57,9 @@ def spread(returns: Returns) -> float:
 class GroupEstimator(Estimator):
     """One advantage per trajectory, from the returns of its group, on every trained token.
 
-    Every trajectory counts once in its group's statistics, however long it is. A group of one, as failures may leave
-    it, has nobody to be compared with: A = 0, where its raw return would outweigh every compared one. There is no
-    critic: returns are 0.
+    Every trajectory counts once in its group's statistics, whatever its length. A group of one, which failures may
+    leave, has no comparison: A = 0, because its raw return would outweigh all others. There is no critic: returns are
+        0.
     """
 
     needs_group: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""The KL penalty in the reward, as PPO for language models began with."""
+"""The KL penalty in the reward, as in the first PPO for language models."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rllib_ragen.types import FloatArray, Trajectory
 def with_kl_cost(
     trajectories: Sequence[Trajectory], reference: Sequence[FloatArray], coeff: float, estimator: KLEstimator
 ) -> tuple[list[Trajectory], float]:
-    """Takes from each turn's reward `coeff` times the sum of `kl_estimate` over its sampled tokens.
+    """Subtracts from each turn's reward `coeff` times the sum of `kl_estimate` over its sampled tokens.
 
-    The policy of the ratio is the one that sampled. The penalty sits where the turn's reward does, so that every
-    advantage estimator takes it. Stiennon et al. 2020, arXiv 2009.01325.
+    The policy of the ratio is the one that sampled. The penalty is part of the turn's reward, so every advantage
+    estimator includes it. Stiennon et al. 2020, arXiv 2009.01325.
 
     Args:
-        trajectories: what is learnt from.
-        reference: of each, [num_tokens]: the reference policy's log-probs at the sampled tokens.
+        trajectories: the trajectories to train on.
+        reference: [num_tokens] for each trajectory: the reference policy's log-probs at the sampled tokens.
         coeff: ≥ 0.
         estimator: k1, k2 or k3.
 

@@ -1,4 +1,4 @@
-"""Rewards on one scale before any estimator sees them. Filters and metrics read the raw ones."""
+"""Normalisation of rewards before the estimator. Filters and metrics read the raw ones."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import replace
 import numpy as np
 
 from rllib_ragen.config.schema import CreditSection
-from rllib_ragen.credit.groups import Returns, centred, group_members, spread
+from rllib_ragen.credit.groups import Returns, centred, group_members, reward_std
 from rllib_ragen.types import Trajectory
 
 ASYM_CLIP = (-1.0, 3.0)
-"""Bounds of a standardised return with `asym_clip`."""
+"""Bounds of a standardised return with `asym_clip`, as in RAGEN's code."""
 
 
 def normalised_rewards(trajectories: Sequence[Trajectory], section: CreditSection) -> list[Trajectory]:
-    """Returns the trajectories with rewards whose sums are the normalised returns R′; copies, or the same if nothing is
-    to do.
+    """Returns the trajectories with rewards whose sums are the normalised returns R′: copies, or the same objects if
+    `reward_norm` is none.
 
     `reward_norm` mean: R′ = R − mean; mean_std: (R − mean)/(std + 1e-6), 0 where all are equal, std with ddof = 1;
     asym_clip: mean_std clamped to [−1, 3]. `reward_grouping`: statistics of each group, of all trajectories of one role
@@ -35,7 +35,7 @@ def normalised_rewards(trajectories: Sequence[Trajectory], section: CreditSectio
 
 
 def _members(trajectories: Sequence[Trajectory], grouping: str) -> list[list[int]]:
-    """Returns positions of those that share statistics."""
+    """Returns the positions of trajectories that share statistics."""
     if grouping == "group":
         return list(group_members(trajectories).values())
     found: dict[tuple[str, str], list[int]] = {}
@@ -48,7 +48,7 @@ def _members(trajectories: Sequence[Trajectory], grouping: str) -> list[list[int
 def _normalised(returns: Returns, method: str) -> tuple[float, Returns]:
     if method == "mean":
         return 1.0, centred(returns)
-    scale = 1.0 / (spread(returns) + 1e-6) if spread(returns) > 0 else 1.0
+    scale = 1.0 / (reward_std(returns) + 1e-6) if reward_std(returns) > 0 else 1.0
     wanted = centred(returns) * scale
     return scale, np.clip(wanted, *ASYM_CLIP) if method == "asym_clip" else wanted
 

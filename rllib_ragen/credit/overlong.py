@@ -1,4 +1,4 @@
-"""Replies that come near their length limit are paid less (DAPO's soft overlong punishment)."""
+"""DAPO's soft overlong punishment: a penalty on replies near their length limit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rllib_ragen.types import Trajectory
 
 
 def overlong_penalty(length: int, limit: int, cache: int) -> float:
-    """Computes the penalty of `length` tokens of at most `limit` (L_max), the last `cache` (L_cache) at a price.
+    """Computes the penalty of a reply of `length` tokens, with `limit` L_max and window `cache` L_cache.
 
     0 up to L_max − L_cache, then (L_max − L_cache − length)/L_cache, which is −1 at L_max, where replies are cut off.
 
@@ -20,7 +20,7 @@ def overlong_penalty(length: int, limit: int, cache: int) -> float:
 def without_overlong(trajectory: Trajectory, limit: int, cache: int | None) -> Trajectory:
     """Returns the trajectory with each turn's penalty added to its reward; a copy, or the same with `cache` None.
 
-    A trajectory has a reply per turn, each with a limit of its own, so every turn is judged by itself.
+    A trajectory has a reply per turn, each with its own limit, so each turn has its own penalty.
     """
     if cache is None:
         return trajectory

@@ -21,7 +21,7 @@ class RoleAdvantages(Estimator):
     """
 
     def __init__(self, role_decay: float) -> None:
-        """role_decay: α; 1 / (1 − α) is about the number of games that a baseline remembers."""
+        """role_decay: α; a baseline averages over about 1 / (1 − α) games."""
         self.decay = role_decay
         self._baselines: dict[str, float] = {}
 
@@ -30,11 +30,11 @@ class RoleAdvantages(Estimator):
         return dict(self._baselines)
 
     def restore(self, state: Mapping[str, float]) -> None:
-        """Takes what `state` gave."""
+        """Restores a `state`."""
         self._baselines = dict(state)
 
     def assign(self, trajectories: Sequence[Trajectory], values: Sequence[FloatArray]) -> list[Credit]:
-        """Returns one advantage per trajectory; moves the baselines."""
+        """Returns one advantage per trajectory; updates the baselines."""
         advantages = [np.full(t.num_reply_tokens, self._advantage(t), np.float64) for t in trajectories]
         return credits_of(trajectories, advantages)
 

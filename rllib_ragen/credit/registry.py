@@ -1,4 +1,4 @@
-"""Estimators by name: the shipped ones, and the door for a user's own."""
+"""Estimators by name: the shipped ones, and the registry of users' own."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def estimator_names() -> list[str]:
 
 
 def register_estimator(name: str, estimator: type[Estimator]) -> None:
-    """Makes a user's estimator known as `name`, for `credit.estimator`.
+    """Registers a user's estimator as `name`, for `credit.estimator`.
 
     Args:
         name: letters, digits and `_ . + -`; a name that is registered already gets the new estimator.
-        estimator: a class derived from Estimator; a parameter of its constructor is given the key of `credit` that has
-            its name (`gamma`, `lam`, …), and others keep their defaults.
+        estimator: a class derived from Estimator; parameters of its constructor that are named like a key of `credit`
+        (`gamma`, `lam`, …) get its value, others keep their defaults.
 
     Raises:
         ValueError: the name of a shipped estimator, or no such class.
@@ -46,15 +46,12 @@ def register_estimator(name: str, estimator: type[Estimator]) -> None:
 
 
 def make_estimator(section: CreditSection) -> Estimator:
-    """Returns the estimator that `credit.estimator` names, with the section's settings.
+    """Makes the estimator that `credit.estimator` names, with the section's settings.
 
     Raises:
         ValueError: no such estimator; one sentence that names the key.
     """
-    try:
-        estimator = ESTIMATORS.resolve(section.estimator)
-    except ValueError as error:
-        raise ValueError(f"credit.estimator: {error}") from error
+    estimator = ESTIMATORS.resolve(section.estimator, "credit.estimator")
     return estimator(**{name: getattr(section, name) for name in _parameters(estimator) if name in _keys()})
 
 

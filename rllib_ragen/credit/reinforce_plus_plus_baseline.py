@@ -19,7 +19,7 @@ class ReinforcePlusPlusBaseline(GroupEstimator):
     """
 
     def advantages(self, returns: Returns) -> Returns:
-        """Returns [n] → [n], one group, not yet whitened."""
+        """Returns [n] advantages of one group's [n] returns, not yet whitened."""
         return centred(returns)
 
     def assign(self, trajectories: Sequence[Trajectory], values: Sequence[FloatArray]) -> list[Credit]:

@@ -12,6 +12,6 @@ class RLOO(GroupEstimator):
     """
 
     def advantages(self, returns: Returns) -> Returns:
-        """Returns [n] → [n], one group."""
+        """Returns [n] advantages of one group's [n] returns."""
         size = len(returns)
         return size / (size - 1) * centred(returns)

@@ -1,4 +1,4 @@
-"""From credited trajectories to the rows that the learner sees."""
+"""Conversion of trajectories with credits into the learner's rows."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def to_rows(
     normalize: Literal["none", "batch"],
     weights: Sequence[float] | None = None,
 ) -> list[TokenRow]:
-    """Returns one row per trajectory, in order; trajectories without a sampled token are left out: they have no loss.
+    """Returns one row per trajectory, in order; trajectories without a sampled token have no loss and are left out.
 
-    The mask is exactly the sampled tokens, also of replies that were cut off at their length limit. Values are the
+    The mask is exactly the sampled tokens, including replies that were cut off at their length limit. Values are the
     critic's, [num_tokens] each, or None. normalize "batch": advantages are divided by their std (ddof = 0, + 1e-6)
     over the batch's trained tokens (unless all are equal), so that the gradient's size does not depend on the scale of
     the rewards; they are not centred, so every group's own baseline stays where it was. weights: factors on the
     trajectories' policy losses (`loss_weights`); None: 1 each.
 
-    Raises ValueError for a trajectory whose first token was sampled: nothing predicts it.
+    Raises ValueError for a trajectory whose first token was sampled: it has no context to be predicted from.
     """
     scale = _batch_scale(trajectories, credits) if normalize == "batch" else np.float32(1)
     old_values = values if values is not None else [np.zeros(t.num_tokens, np.float32) for t in trajectories]

@@ -1,4 +1,4 @@
-"""The token axis: where rewards sit on it, and numbers on the trained tokens: taken, summed, whitened, put back."""
+"""The token axis: placement of rewards, and selection, discounting and whitening of values on trained tokens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def token_rewards(trajectory: Trajectory, turn_rewards: bool) -> Numbers:
     """Returns [num_tokens] raw rewards on trained tokens; their sum is the episode's return (0 without a trained
     token).
 
-    turn_rewards: each turn's reward on that turn's last sampled token; otherwise everything on the episode's last one.
+    turn_rewards: each turn's reward on that turn's last sampled token; otherwise the sum on the episode's last one.
     The reward of a turn without a sampled token goes to the last sampled token before it, else to the first one.
     """
     turn_index = trajectory.turn_index()
@@ -36,7 +36,7 @@ def token_rewards(trajectory: Trajectory, turn_rewards: bool) -> Numbers:
 
 
 def at_trained(trajectories: Sequence[Trajectory], arrays: Sequence[npt.NDArray[Any]]) -> list[Numbers]:
-    """Takes of each trajectory's [num_tokens] array the sampled tokens only, in order."""
+    """Selects the entries at sampled tokens from each trajectory's [num_tokens] array, in order."""
     return [
         array[trajectory.turn_index() >= 0].astype(np.float64)
         for trajectory, array in zip(trajectories, arrays, strict=True)
@@ -54,9 +54,7 @@ def discounted(terms: Numbers, factor: float) -> Numbers:
 
 
 def whitened(batch: Sequence[Numbers]) -> list[Numbers]:
-    """Returns (x − mean)/sqrt(var + 1e-8) over all numbers of the batch, var with ddof = 1; a single number is only
-    centred.
-    """
+    """Returns (x − mean)/sqrt(var + 1e-8) over the whole batch, var with ddof = 1; a single number is only centred."""
     together = np.concatenate([np.zeros(0), *batch])
     if len(together) < 2:
         return [numbers - together.sum() for numbers in batch]
@@ -67,7 +65,7 @@ def whitened(batch: Sequence[Numbers]) -> list[Numbers]:
 def credits_of(
     trajectories: Sequence[Trajectory], advantages: Sequence[Numbers], returns: Sequence[Numbers] | None = None
 ) -> list[Credit]:
-    """Returns credits from numbers on trained tokens; without `returns` (no critic) these are 0."""
+    """Returns credits from advantages and returns at trained tokens; without `returns` (no critic) these are 0."""
     targets = returns if returns is not None else [np.zeros_like(numbers) for numbers in advantages]
     credits = []
     for trajectory, own_advantages, own_targets in zip(trajectories, advantages, targets, strict=True):

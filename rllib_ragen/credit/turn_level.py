@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from rllib_ragen.credit.estimator import Credit, Estimator
-from rllib_ragen.credit.groups import Returns, centred, compared_groups, spread
+from rllib_ragen.credit.groups import Returns, centred, compared_groups, reward_std
 from rllib_ragen.credit.grpo import GRPO
 from rllib_ragen.credit.token_axis import discounted
 from rllib_ragen.types import FloatArray, Trajectory
@@ -19,21 +19,21 @@ from rllib_ragen.types import FloatArray, Trajectory
 class TurnEstimator(Estimator):
     """A_k = A_episode + ω (G_k − mean_c)/(std_c + 1e-6),  G_k = Σ_{l ≥ k} γ^{l−k} r_l, on the tokens of turn k.
 
-    A_episode is GRPO's; c are the turns of the trajectory's group that share `key`, std with ddof = 1. A turn that is
-    alone in its c, or in a c of equal G, has only A_episode. A group of one: A = 0 on all turns, also where they could
-    be compared among themselves. A subclass says which turns are comparable.
+    A_episode is GRPO's; c are the turns of the trajectory's group with the same `key`, std with ddof = 1. A turn that
+    is alone in its c, or in a c of equal G, has only A_episode. A group of one: A = 0 on all turns, even if they could
+    be compared among themselves. A subclass defines which turns are comparable.
     """
 
     needs_group: ClassVar[bool] = True
 
     def __init__(self, turn_gamma: float, turn_weight: float) -> None:
-        """turn_gamma: γ, a discount per turn; turn_weight: ω."""
+        """turn_gamma: γ, the discount per turn; turn_weight: ω."""
         self.turn_gamma = turn_gamma
         self.turn_weight = turn_weight
 
     @abstractmethod
     def key(self, trajectory: Trajectory, turn: int) -> Hashable:
-        """Says what the turns that a turn is compared with have in common, within a group."""
+        """Returns the key of a turn: turns of a group with equal keys are compared."""
 
     def assign(self, trajectories: Sequence[Trajectory], values: Sequence[FloatArray]) -> list[Credit]:
         """Returns one advantage per turn, on its trained tokens."""
@@ -54,7 +54,7 @@ class TurnEstimator(Estimator):
 
 
 def _standardised(returns: Returns) -> Returns:
-    return centred(returns) / (spread(returns) + 1e-6)
+    return centred(returns) / (reward_std(returns) + 1e-6)
 
 
 def _add(trajectory: Trajectory, episode: Credit, of_turns: Returns) -> Credit:

@@ -1,6 +1,6 @@
 """When training goes wrong: one function per sign, from the rows logged so far to a sentence, or to nothing.
 
-The signs of the Echo Trap come in an order (RAGEN, 2504.20073): reward spread and entropy fall first, the reward and
+The signs of the Echo Trap come in an order (RAGEN, 2504.20073): reward std and entropy fall first, the reward and
 the gradients break later, and that cannot be undone. A rule looks at all rows of the run, so it has no state of its
 own: a resumed run judges exactly as one that never stopped.
 """
@@ -18,24 +18,31 @@ Rule = Callable[[Sequence[Row]], str]
 Series = npt.NDArray[np.float64]
 
 START, RECENT = 10, 5
-"""Iterations that say where a run began, and how many in a row must agree that something has changed."""
+"""Iterations that define the start of a run: 10 as in RAGEN's stop rule for the reward std. Iterations in a row that
+must show a change: chosen freely."""
 COLLAPSED = 0.1
-"""Share of its start below which a spread or an entropy has collapsed."""
+"""Share of its start below which a reward std has collapsed, by RAGEN's stop rule; the same for an entropy, freely."""
 SOLVED = 0.9
-"""Success from which equal rewards within a group are the goal, and no alarm."""
+"""Success rate from which equal rewards within a group mean a solved task, and no alarm: chosen freely."""
 SPIKE_WINDOW, SPIKE_Z, SPIKE_FACTOR = 20, 10.0, 4.0
-"""Earlier norms that a spike is measured by, robust z that it exceeds, and times their median. z = 10 never comes of
-Gaussian noise in a run's length; the factor keeps small steps of a very steady norm from counting."""
+"""Earlier norms that a spike is compared with, the robust z that it exceeds, and the multiple of their median: all
+chosen freely. The multiple excludes small steps of a very steady norm, whose z is large."""
 CLIFF_NOISE = 8.0
-"""Standard errors that a fall must exceed: windows by the hundred are compared with the best of them."""
+"""Standard errors that a fall must exceed: chosen freely, above the expected range of 1,000 normal numbers (6.5),
+because the newest window is compared with the best of all.
+"""
 FAILED_VALIDATIONS, FAILED_SUCCESS = 5, 0.01
-"""Validations in a row, and success below which each is a failure: less than one of a hundred instances."""
+"""Validations in a row, and the success rate below which each is a failure: RAGEN's stop rule."""
 EMPTY_UPDATES = 3
-"""Batches in a row without anything to learn from: below `credit.max_empty_updates`, which ends the run."""
+"""Batches in a row without a group to train on: less than the default 5 of `credit.max_empty_updates`, which ends a
+run.
+"""
 DEGENERATE, DEGENERATE_RISE = 0.5, 0.25
-"""Share of degenerate replies, and its rise since the start: a model that begins so is told by neither alone."""
+"""Share of degenerate replies, and its rise since the start, both required: chosen freely. A model that starts with
+such replies has not become degenerate by training.
+"""
 LONGER = 2.0
-"""Growth of replies that is no learning where the return is no better."""
+"""Growth factor of the reply length that raises an alarm if the return is no better: chosen freely."""
 SAMPLER_GAP = 0.01
 """Nats per token: a bfloat16 sampler stays below a hundredth of it, a wrong temperature or stale weights do not."""
 NEVER, NEVER_VALID = 3, 0.01
@@ -46,9 +53,7 @@ _MAD_TO_STD = 1.4826
 
 
 def reward_std_collapse(rows: Sequence[Row]) -> str:
-    """Finds 10 iterations with an in-group reward std below 10 % of the first 10's mean, while success is below 90
-    %.
-    """
+    """Finds 10 iterations with an in-group reward std below 10 % of the first 10's mean, with success below 90 %."""
     stds = _series(rows, "group_reward_std")
     success = _series(rows, "success")
     if len(stds) < 2 * START or (len(success) and success[-START:].mean() >= SOLVED):
@@ -71,7 +76,7 @@ def entropy_collapse(rows: Sequence[Row]) -> str:
 
 
 def gradient_spike(rows: Sequence[Row]) -> str:
-    """Returns a gradient norm of robust z > 10 and > 4 times the median of the 20 (at least 10) before it."""
+    """Finds a gradient norm with a robust z > 10 and > 4 times the median of the 20 (at least 10) before it."""
     norms = _series(rows, "grad_norm")
     if len(norms) <= START or not _is_last(rows, "grad_norm"):
         return ""
@@ -84,7 +89,7 @@ def gradient_spike(rows: Sequence[Row]) -> str:
 
 
 def reward_cliff(rows: Sequence[Row]) -> str:
-    """Returns the return's mean over 5 iterations has lost half of what it had gained, and more than noise explains."""
+    """Finds a return (mean over 5 iterations) that has lost half of its gain, and more than noise explains."""
     returns = _series(rows, "return_mean")
     if len(returns) < START + RECENT:
         return ""
@@ -109,9 +114,7 @@ def validation_failure(rows: Sequence[Row]) -> str:
 
 
 def empty_filter(rows: Sequence[Row]) -> str:
-    """Finds 3 batches in a row with nothing to learn from (credit.max_empty_updates of them end a run in any
-    case).
-    """
+    """Finds 3 batches in a row without a group to train on (credit.max_empty_updates of them end a run anyway)."""
     empty = _series(rows, "empty_in_a_row")
     if not len(empty) or empty[-1] < EMPTY_UPDATES:
         return ""
@@ -119,7 +122,7 @@ def empty_filter(rows: Sequence[Row]) -> str:
 
 
 def non_finite(rows: Sequence[Row]) -> str:
-    """Returns an optimiser step was skipped for its gradient, or a loss, entropy or gradient norm is no number."""
+    """Finds an optimiser step skipped for its gradient, or a loss, entropy or gradient norm that is not finite."""
     row = _last(rows)
     if row.get("skipped_steps"):
         return f"{row['skipped_steps']:.0f} optimiser step(s) were skipped: the gradient was not finite"
@@ -133,19 +136,19 @@ def non_finite(rows: Sequence[Row]) -> str:
 def format_hacking(rows: Sequence[Row]) -> str:
     """Finds 5 iterations in which half of the valid turns had an empty thought, 25 points more than at the start.
 
-    The start is the best of the first 5 iterations, here and below: a run may go wrong within them.
+    The start is the best of the first 5 iterations, here and below, because a run may go wrong within them.
     """
     return _degenerate(rows, "empty_thought_ratio", "of the valid replies have an empty thought")
 
 
 def repetition(rows: Sequence[Row]) -> str:
-    """Finds 5 iterations in which replies say half of all again, 25 points more than at the start."""
+    """Finds 5 iterations in which half of the replies' text is repeated, 25 points more than at the start."""
     return _degenerate(rows, "repeated_ratio", "of what a reply says was said before in it")
 
 
 def length_blowup(rows: Sequence[Row]) -> str:
-    """Finds 5 iterations with replies twice as long as at the start (the shortest of the first 5), and a return no
-    better.
+    """Finds 5 iterations with replies twice as long as at the start (the shortest of the first 5), without a better
+    return.
     """
     lengths, returns = _series(rows, "reply_tokens_mean"), _series(rows, "return_mean")
     if min(len(lengths), len(returns)) <= RECENT:
@@ -204,7 +207,7 @@ def _degenerate(rows: Sequence[Row], name: str, what: str) -> str:
 
 
 def _series(rows: Sequence[Row], name: str) -> Series:
-    """Returns the metric in the training rows that have it, in order."""
+    """Returns the metric's values in the training rows that have it, in order."""
     found = [row[name] for row in rows if "split" not in row and row.get(name) is not None]
     return np.array(found, np.float64)
 
@@ -215,7 +218,7 @@ def _last(rows: Sequence[Row]) -> Row:
 
 
 def _is_last(rows: Sequence[Row], name: str) -> bool:
-    """Says whether the newest training row has the metric."""
+    """Returns whether the newest training row has the metric."""
     return _last(rows).get(name) is not None
 
 

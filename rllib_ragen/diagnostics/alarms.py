@@ -1,4 +1,4 @@
-"""Alarms: rules that are switched on, watched row by row, each told once when it begins to hold."""
+"""Alarms: enabled rules, evaluated row by row, each reported once when it begins to hold."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Alarm:
 
     iteration: int
     alarm: str
-    """Name of the rule and of its switch."""
+    """Name of the rule, and of its key."""
     mode: AlarmMode
     message: str
 
@@ -26,7 +26,7 @@ class Alarm:
         return f"{self.alarm.replace('_', ' ')} at iteration {self.iteration}: {self.message}"
 
     def to_json(self) -> dict[str, str | int]:
-        """Returns a row of alarms.jsonl."""
+        """Returns the alarm as a row of alarms.jsonl."""
         return asdict(self)
 
 
@@ -40,7 +40,7 @@ class Alarms:
     """The state of a run's alarms: a function of its rows alone, so feeding a run's rows again restores it."""
 
     def __init__(self, section: AlarmsSection, rows: Iterable[Row] = ()) -> None:
-        """`rows`: of the run so far; what they set off has been told already."""
+        """`rows`: rows of the run so far; their alarms have been reported already."""
         self._modes: dict[str, AlarmMode] = section.model_dump()
         self._rows: list[Row] = list(rows)
         self._holding = {name for name, mode in self._modes.items() if mode != "off" and RULES[name](self._rows)}
@@ -51,9 +51,9 @@ class Alarms:
         return {name: name in self._holding for name, mode in self._modes.items() if mode != "off"}
 
     def feed(self, row: Row) -> list[Alarm]:
-        """Counts a training or evaluation row, as logged; the alarms that it sets off.
+        """Adds a training or evaluation row, as logged → the alarms that it sets off.
 
-        An alarm is not told again while its rule goes on to hold.
+        An alarm is not reported again while its rule holds.
         """
         self._rows.append(row)
         begun = []

@@ -10,15 +10,15 @@ from rllib_ragen.diagnostics.thoughts import CLOSE, OPEN
 from rllib_ragen.types import IntArray, Trajectory
 
 _N = 4
-"""Tokens of a run that counts as repeated: of 4, ordinary text repeats few."""
+"""Length in tokens of the n-grams that count as repeated: chosen freely, as in the usual 4-gram measures."""
 REPLY_METRICS = ("empty_thought_ratio", "repeated_ratio")
 
 
 def reply_statistics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Returns means over the turns of `trajectories`; NaN where there was none to look at.
+    """Returns means over the turns of `trajectories`; NaN without turns.
 
-    empty_thought_ratio: of valid turns with both think tags, the share without a letter or digit between them.
-    repeated_ratio: mean over turns of the share of a reply's runs of 4 tokens that it has said before.
+    empty_thought_ratio: share of valid turns with both think tags that have no letter or digit between them.
+    repeated_ratio: mean over turns of `repeated_ratio`.
     """
     turns = [turn for trajectory in trajectories for turn in trajectory.turns]
     thoughts = [thought for turn in turns if turn.valid and (thought := thought_text(turn.reply)) is not None]
@@ -30,16 +30,14 @@ def reply_statistics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def thought_text(reply: str) -> str | None:
-    """Says what stands between the think tags; None if one of them is missing."""
+    """Returns the text between the think tags; None if one of them is missing."""
     _, opened, rest = reply.partition(OPEN)
     thought, closed, _ = rest.partition(CLOSE)
     return thought if opened and closed else None
 
 
 def repeated_ratio(token_ids: IntArray) -> float:
-    """Returns share of the runs of 4 tokens that occurred earlier in the sequence (of more than 4 tokens): `!!!!!!!!` →
-    0.8.
-    """
+    """Returns the share of 4-grams of tokens that occurred earlier in the sequence: 0.8 for `!!!!!!!!`."""
     runs = np.lib.stride_tricks.sliding_window_view(token_ids, _N)
     return 1 - len({run.tobytes() for run in runs}) / len(runs)
 

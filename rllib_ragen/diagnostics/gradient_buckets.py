@@ -1,4 +1,4 @@
-"""Groups sorted by the spread of their rewards and cut into buckets, and what is told of each bucket's gradients.
+"""Groups sorted by the std of their rewards and cut into buckets, with the gradient norms of each bucket.
 
 RAGEN-2 (2604.06268): where the members of a group are all rewarded alike the task gradient is weak, and what moves the
 weights there are the regularisers, which know nothing of the task.
@@ -15,45 +15,46 @@ import numpy as np
 from ragen_envs.tree import Tree
 
 TERMS = ("task", "entropy", "kl")
-"""The loss's terms: the clipped surrogate, the mean entropy, the mean divergence from the reference."""
+"""Terms of the loss: the clipped surrogate, the mean entropy, the mean divergence from the reference."""
 NUM_BUCKETS = 6
-"""Buckets of one measurement: of the default 32 groups, five or six each."""
+"""Buckets of one measurement, as in RAGEN-2: five or six of the default 32 groups in each."""
 _PER_BUCKET = ("reward_std", *(f"{term}_norm" for term in TERMS))
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """Groups of neighbouring reward spread."""
+    """Groups with neighbouring reward stds."""
 
     reward_std: float
-    """Mean over its groups of the in-group std of raw returns (ddof = 1)."""
+    """Mean over the bucket's groups of the in-group std of raw returns (ddof = 1)."""
     lowest: float
+    """Smallest in-group std of the bucket."""
     highest: float
-    """The smallest and the largest of these."""
+    """Largest in-group std of the bucket."""
     groups: int
     trajectories: int
-    """Those with a sampled token."""
+    """Number of trajectories with a sampled token."""
     tokens: int
-    """Trained ones."""
+    """Number of trained tokens."""
     share: float
-    """Factor of the bucket's mean loss in the batch's."""
+    """Factor of the bucket's mean loss in the batch's loss."""
     norms: dict[str, float]
-    """L2 norm by term: that of the gradient of the bucket's own mean, as if it were a batch, with coefficient 1."""
+    """L2 gradient norm by term, of the bucket's own mean as if it were a batch, with coefficient 1."""
 
 
 @dataclass(frozen=True)
 class Gradients:
-    """One measurement."""
+    """Gradient norms of one measurement, by bucket and of the whole batch."""
 
     buckets: list[Bucket]
-    """Buckets from the smallest spread to the largest; fewer groups than buckets leave some out."""
+    """Buckets from the smallest reward std to the largest; fewer groups than buckets leave some out."""
     norms: dict[str, float]
-    """Norm by term over the whole batch, that of Σ share · the bucket's gradient. Without a reference `kl` is NaN."""
+    """Norm by term of the whole batch's gradient, Σ share · bucket's gradient. `kl` is NaN without a reference."""
     coefficients: dict[str, float]
-    """What each term counts in the loss."""
+    """Coefficient of each term in the loss."""
 
     def to_json(self) -> Tree:
-        """Returns everything, with norms per trajectory and per trained token added, and null for NaN."""
+        """Returns all fields as JSON, with norms per trajectory and per trained token added, and null for NaN."""
         tree = asdict(self)
         for bucket in tree["buckets"]:
             norms = dict(bucket["norms"])
@@ -62,25 +63,22 @@ class Gradients:
         return {key: _without_nan(value) for key, value in tree.items()}
 
 
-def in_buckets(spreads: Mapping[str, float], count: int) -> list[list[str]]:
-    """Returns group ids in at most `count` buckets of nearly equal numbers of groups, by rising spread; equal ones by
-    id.
-    """
-    ordered = sorted(spreads, key=lambda group: (spreads[group], group))
+def in_buckets(reward_stds: Mapping[str, float], count: int) -> list[list[str]]:
+    """Returns the group ids, by rising reward std (ties by id), in at most `count` buckets of nearly equal size."""
+    ordered = sorted(reward_stds, key=lambda group: (reward_stds[group], group))
     parts = np.array_split(np.arange(len(ordered)), min(count, max(1, len(ordered))))
     return [[ordered[i] for i in part] for part in parts if len(part)]
 
 
 def gradient_metric_names() -> list[str]:
-    """Says what `gradient_metrics` returns."""
+    """Returns the names of the metrics of `gradient_metrics`."""
     return [f"bucket_{k}_{name}" for k in range(1, NUM_BUCKETS + 1) for name in _PER_BUCKET]
 
 
 def gradient_metrics(found: Gradients | None) -> dict[str, float]:
-    """Returns flat numbers; norms as they count in the loss, that is times their coefficients. NaN where nothing was
-    measured.
+    """Returns flat metrics, with norms times their coefficients in the loss; NaN if nothing was measured.
 
-    bucket_k_reward_std, bucket_k_task_norm, bucket_k_entropy_norm, bucket_k_kl_norm, k = 1 the smallest spread.
+    bucket_k_reward_std, bucket_k_task_norm, bucket_k_entropy_norm, bucket_k_kl_norm, k = 1 the smallest reward std.
     """
     metrics = dict.fromkeys(gradient_metric_names(), float("nan"))
     for k, bucket in enumerate(found.buckets if found else (), start=1):
@@ -91,7 +89,7 @@ def gradient_metrics(found: Gradients | None) -> dict[str, float]:
 
 
 def gradient_table(found: Gradients) -> str:
-    """Returns aligned columns for a terminal: one line per bucket, and one of the whole batch."""
+    """Returns a table for a terminal: one line per bucket, and one for the whole batch."""
     weighted = [term for term in TERMS if term != "task"]
     heads = ["bucket", "reward std", "groups", "trajectories", "tokens", "task"]
     heads += [name for term in weighted for name in (term, f"{found.coefficients[term]:g} × {term}")]

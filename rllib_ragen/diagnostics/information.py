@@ -1,4 +1,4 @@
-"""How much of what a policy thinks depends on what it sees: entropies and mutual information (RAGEN-2, 2604.06268).
+"""Dependence of a policy's thoughts on its prompts: entropies and mutual information (RAGEN-2, 2604.06268).
 
 X is a prompt, Z the reasoning that the policy sampled after it. Everything follows from one matrix of log-probs,
 L[i, j] = log π(z_i | x_j): each thought scored after every prompt.
@@ -17,14 +17,16 @@ Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 
 RETRIEVAL_K = (1, 2, 4, 8)
-"""Ranks up to which a thought's own prompt counts as found."""
+"""Values of k for retrieval, RAGEN-2's: ranks up to which a thought's own prompt counts as found."""
 FORMS = ("token", "seq")
 EMA_DECAY = 0.9
-"""Decay of the running std: a memory of about ten measurements."""
+"""Decay of the running std, RAGEN-2's: an average over about 1 / (1 − 0.9) = 10 measurements."""
 _Z_EPS = 1e-3
-"""Least std of a z-score: thoughts that all say the same would be divided by 0."""
+"""Added to the std in z-scores, which is 0 if all thoughts are the same; RAGEN-2's value."""
 _TIE = 1e-6
-"""Log-probs (nats) that differ by less are equal: the same prompt's, or those of a policy that ignores its prompt."""
+"""Largest difference in nats of equal log-probs: those of a policy that ignores its prompt differ only by rounding.
+Chosen freely.
+"""
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Scores:
     lengths: Indices
     """[N] tokens of each thought, ≥ 1."""
     own: Indices
-    """[N] column of the prompt that the thought was sampled after. Thoughts may share one: it counts that often."""
+    """[N] column of the prompt that the thought was sampled after. Several thoughts may share a prompt."""
 
     def __post_init__(self) -> None:
         n, m = self.logprobs.shape
@@ -47,7 +49,7 @@ class Scores:
 
 
 class Regime(IntEnum):
-    """What entropy and information say together."""
+    """The four combinations of high and low entropy and information."""
 
     DIVERSE_REASONING = 1
     """High H(Z|X), high I(X;Z)."""
@@ -56,21 +58,21 @@ class Regime(IntEnum):
     COMPRESSED_REASONING = 3
     """Low H(Z|X), high I(X;Z)."""
     LOW_ENTROPY_COLLAPSE = 4
-    """Both low."""
+    """Low H(Z|X), low I(X;Z)."""
 
     @property
     def label(self) -> str:
-        """`template collapse`."""
+        """Name in words: `template collapse`."""
         return self.name.lower().replace("_", " ")
 
 
 def metric_names() -> list[str]:
-    """Says what `information` returns, and `regime`."""
+    """Returns the names of the metrics of `information`, and `regime`."""
     return list(_nothing())
 
 
 def information(scores: Scores, std_ema: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
-    """Entropies, mutual information and retrieval of `scores`; NaN throughout if there is no thought.
+    """Computes entropies, mutual information and retrieval of `scores`; NaN throughout without a thought.
 
     With ℓ = L (form `seq`, nats per thought) or L / |z| (form `token`, nats per token), p(x_j) the share of thoughts
     whose prompt is x_j, matched_i = ℓ[i, own_i] and marginal_i = log Σ_j p(x_j) exp ℓ[i, j]:
@@ -85,11 +87,11 @@ def information(scores: Scores, std_ema: Mapping[str, float]) -> tuple[dict[str,
         retrieval_chance_k    the same for a policy that ignores its prompt: min(k, M) / M
 
     Args:
-        scores: of one sample of thoughts.
-        std_ema: the running means so far by form; empty at first.
+        scores: scores of one sample of thoughts.
+        std_ema: the running means so far, by form; empty at first.
 
     Returns:
-        (metrics, running means to hand in next time).
+        (metrics, running means for the next call).
     """
     metrics, running = _nothing(), dict(std_ema)
     n, m = scores.logprobs.shape
@@ -118,10 +120,10 @@ def information(scores: Scores, std_ema: Mapping[str, float]) -> tuple[dict[str,
 
 
 def regime(metrics: Mapping[str, float], entropy: float, share: float) -> Regime | None:
-    """Says which of the four it is; None where there was nothing to measure.
+    """Returns the regime of a measurement; None if nothing was measured.
 
     Args:
-        metrics: of `information`.
+        metrics: metrics of `information`.
         entropy: nats per token from which conditional_entropy_token is high.
         share: information_share from which the information is high.
     """
@@ -151,8 +153,8 @@ def _log_mean_exp(values: Array, shares: Array) -> Array:
 
 
 def _retrieval(scores: Scores, k: int) -> float:
-    """Returns share of thoughts with their own prompt among the k likeliest; equally likely ones have the same
-    chance.
+    """Returns the share of thoughts with their own prompt among the k likeliest, with ties broken at random (in
+    expectation).
     """
     own = scores.logprobs[np.arange(len(scores.own)), scores.own][:, None]
     better = (scores.logprobs > own + _TIE).sum(1)

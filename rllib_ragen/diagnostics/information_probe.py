@@ -1,4 +1,4 @@
-"""The information diagnostics of an iteration: chooses thoughts, has them scored, names the numbers."""
+"""The information diagnostics of an iteration: selects thoughts, has them scored, and names the metrics."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from rllib_ragen.diagnostics.thoughts import Decode, any_turns, first_turns
 from rllib_ragen.types import IntArray, Trajectory
 
 Score = Callable[[Sequence[IntArray], Sequence[IntArray]], Array]
-"""(M prompts, N thoughts) → [N, M] log-probs."""
+"""A function from M prompts and N thoughts to [N, M] log-probs."""
 SAMPLES = {"first_turn": first_turns, "any_turn": any_turns}
 REGIME = "regime"
 
 
 def probe_metric_names() -> list[str]:
-    """Returns every metric of `probe`."""
+    """Returns the names of all metrics of `probe`."""
     return [f"{sample}_{name}" for sample in SAMPLES for name in (*metric_names(), REGIME)]
 
 
 def is_due(interval: int, iteration: int) -> bool:
-    """Says whether the iteration after `iteration` finished ones is measured; with an interval of 0 none is."""
+    """Returns whether to measure the iteration after `iteration` finished ones; never with an interval of 0."""
     return interval > 0 and iteration % interval == 0
 
 
@@ -36,14 +36,14 @@ def probe(
     seed: Sequence[int],
     std_ema: Mapping[str, float],
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Measures first turns, and turns drawn from whole trajectories.
+    """Measures a sample of first turns, and a sample of all turns.
 
     Args:
-        trajectories: of one iteration, before filtering, none failed, sampled by the weights that `score` has.
-        section: how many thoughts, and from where on entropy and information are high.
-        score: the policy.
-        decode: the text of a reply's first tokens.
-        seed: of the choice of thoughts; nothing else is random, and no other random state is touched.
+        trajectories: trajectories of one iteration, before filtering, none failed, sampled by the weights of `score`.
+        section: number of thoughts, and thresholds of high entropy and information.
+        score: scores thoughts with the policy.
+        decode: returns the text of a reply's first tokens.
+        seed: seed of the choice of thoughts; no other random state is used.
         std_ema: running means of an earlier call, by metric prefix and form; empty at first.
 
     Returns:

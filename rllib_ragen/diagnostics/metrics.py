@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 NOTHING = "–"
-"""Said where no value is good or bad in itself, or there is nothing to do."""
+"""Entry for a metric of which no value is healthy or not, or without advice."""
 NO_HEADING = "more"
-"""Heading of a metric that is not listed, such as a user's own."""
+"""Heading of metrics that are not listed, such as a user's own."""
 INTRODUCTIONS = {
     "rollout": "",
     "replies": "",
@@ -26,14 +26,14 @@ INTRODUCTIONS = {
     "curriculum": "With `env.curriculum` only ([docs/environments.md](environments.md)). `<n>` is a level, 1 the"
     " easiest.",
     "information": "Each with `first_turn_` and `any_turn_` in front.",
-    "gradients": "Each with `bucket_1_` (the smallest spread) to `bucket_6_` in front; null unless"
+    "gradients": "Each with `bucket_1_` (the smallest reward std) to `bucket_6_` in front; null unless"
     " `diagnostics.gradients_interval` says so.",
     "games": "In training rows over the games of the batch, of policies that learn; evaluations add `_vs_<opponent>`."
     " TensorBoard has"
     "\nthem under `games/` and under the evaluation's own heading. `<seat>` is an agent's name,"
     " `<policy>` a policy's id.",
 }
-"""Headings in their order, and what the page says under each before its table."""
+"""Headings in order, each with the introduction to its table on the page."""
 _PREFIX = {"information": r"(?:first|any)_turn_", "gradients": r"bucket_\d+_"}
 """What stands before the names of a heading."""
 _PLACE = {"<seat>": r".+", "<policy>": r".+", "<label>": r".+", "<n>": r"\d+"}
@@ -46,7 +46,7 @@ _LABELS = {
     "reply_tokens_mean": "reply length",
     "grad_norm": "gradient norm, before clipping",
     "group_reward_std_kept": "group std, kept",
-    "zero_spread_groups": "without spread",
+    "zero_spread_groups": "groups of equal returns",
     "logprob_gap_mean": "mean gap",
     "logprob_gap_max": "largest gap",
     "turns_mean": "turns of an episode",
@@ -59,26 +59,26 @@ _LABELS = {
     "marginal_entropy_token": "H(Z)",
     "information_share": "I(X;Z) / H(X)",
 }
-"""Short names for console and charts, where a metric's own name with spaces is none."""
+"""Short names for console and charts, for metrics whose own name with spaces does not read well."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric, or one for each of several samples, buckets, seats or policies."""
+    """A metric, or a family of metrics over samples, buckets, seats or policies."""
 
     name: str
-    """Name that it is logged under, without the prefix of its heading."""
+    """Name in the log, without the prefix of its heading."""
     heading: str
-    """TensorBoard's group, and the heading on the page."""
+    """Group in TensorBoard, and heading on the page."""
     unit: str
     meaning: str
     healthy: str
     advice: str
-    """What to do where it is not healthy."""
+    """Advice for unhealthy values."""
 
     @property
     def label(self) -> str:
-        """A short name for people."""
+        """Short name for console and charts."""
         return _LABELS.get(self.name, self.name.replace("_", " "))
 
     def is_name(self, logged: str) -> bool:
@@ -91,7 +91,7 @@ class Metric:
 
 
 def _under(heading: str, *rows: tuple[str, str, str, str, str]) -> Iterator[Metric]:
-    """Returns metrics of one heading, from rows of name, unit, meaning, healthy, advice."""
+    """Yields the metrics of one heading, from rows of name, unit, meaning, healthy values, advice."""
     return (Metric(row[0], heading, *row[1:]) for row in rows)
 
 
@@ -146,7 +146,7 @@ METRICS: tuple[Metric, ...] = (
         ("group_reward_mean", "reward", "mean return, by group, mean over groups", "rises", "–"),
         ("group_reward_mean_kept", "reward", "the same over kept groups", "–", "–"),
         ("group_reward_max", "reward", "best return of a group, mean over groups", "above `group_reward_mean`",
-         "nothing to learn from: as for the spread"),
+         "as for `group_reward_std`"),
         ("group_reward_max_kept", "reward", "the same over kept groups", "–", "–"),
         ("sampling_rounds", "count", "rounds that the batch took (`credit.dynamic_sampling_rounds`)", "1 without",
          "easier or harder instances"),
@@ -248,7 +248,7 @@ METRICS: tuple[Metric, ...] = (
         ("marginal_entropy_seq", "nats per thought", "H(Z)", "above H(Z|X)", "–"),
         ("mutual_information_token", "nats per token", "I(X;Z)", "> 0", "template collapse"),
         ("mutual_information_seq", "nats per thought", "I(X;Z)", "rises towards log(`num_prompts`)",
-         "template collapse: filter groups by reward spread"),
+         "template collapse: filter groups by reward std"),
         ("information_z_token", "std", "mean of matched − marginal over the std of marginal", "rises with success",
          "–"),
         ("information_z_seq", "std", "the same per thought", "rises with success", "–"),
@@ -302,7 +302,7 @@ _OF_A_POLICY = _PLAIN["<metric>_<policy>"]
 
 
 def find_metric(logged: str, policies: Collection[str] = ()) -> Metric | None:
-    """Finds what is listed of a metric.
+    """Finds the entry of a metric.
 
     Args:
         logged: the name that it is logged under; what stands before a slash names one of several environments.
@@ -328,7 +328,7 @@ def heading_of(logged: str, policies: Collection[str] = ()) -> str:
 
 
 def label_of(logged: str) -> str:
-    """Makes a short name for console and charts.
+    """Returns the short name of a metric for console and charts.
 
     Raises:
         KeyError: the metric is not listed.
@@ -343,7 +343,7 @@ def label_of(logged: str) -> str:
 
 
 def unit_of(logged: str) -> str:
-    """Names the unit of a metric.
+    """Returns the unit of a metric.
 
     Raises:
         KeyError: the metric is not listed.

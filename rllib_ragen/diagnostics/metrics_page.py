@@ -15,7 +15,7 @@ _HEAD = "| name | meaning | unit | healthy | if not |\n|---|---|---|---|---|\n"
 
 
 def with_tables(page: str) -> str:
-    """Replaces what stands between the page's two marks."""
+    """Returns `page` with the text between its two marks replaced by the tables."""
     before, _, rest = page.partition(BEGIN)
     return f"{before}{BEGIN}\n\n{tables()}\n{END}{rest.partition(END)[2]}"
 

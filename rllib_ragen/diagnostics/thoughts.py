@@ -1,4 +1,4 @@
-"""Which tokens of a reply are its thought, and which (prompt, thought) pairs a measurement looks at."""
+"""The tokens of a reply's thought, and the choice of (prompt, thought) pairs for a measurement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rllib_ragen.types import IntArray, Trajectory
 
 OPEN, CLOSE = "<think>", "</think>"
 Decode = Callable[[Sequence[int]], str]
-"""The text of a reply's first tokens, with what the prompt already said of it in front."""
+"""A function that returns the text of a reply's first tokens, after the reply prefix in the prompt."""
 
 
 @dataclass
@@ -19,15 +19,15 @@ class ThoughtSample:
     """N thoughts and the M distinct prompts that they were sampled after."""
 
     prompts: list[IntArray] = field(default_factory=list)
-    """Everything up to and including `<think>`."""
+    """M token sequences, each up to and including `<think>`."""
     thoughts: list[IntArray] = field(default_factory=list)
-    """What was sampled between the tags; at least one token."""
+    """N token sequences sampled between the tags; at least one token each."""
     own: list[int] = field(default_factory=list)
-    """[N] which prompt each thought belongs to."""
+    """Index of each thought's prompt, N in all."""
 
 
 def first_turns(trajectories: Sequence[Trajectory], count: int, decode: Decode, seed: Sequence[int]) -> ThoughtSample:
-    """Returns up to `count` first turns with a thought, spread over as many groups as there are."""
+    """Draws up to `count` first turns with a thought, from as many groups as possible."""
     rng = np.random.default_rng(seed)
     seen: dict[str, int] = {}
     ranked = []
@@ -40,17 +40,17 @@ def first_turns(trajectories: Sequence[Trajectory], count: int, decode: Decode, 
 
 
 def any_turns(trajectories: Sequence[Trajectory], count: int, decode: Decode, seed: Sequence[int]) -> ThoughtSample:
-    """Returns up to `count` turns with a thought, drawn uniformly from all turns of all trajectories."""
+    """Draws up to `count` turns with a thought, uniformly from all turns of all trajectories."""
     rng = np.random.default_rng(seed)
     turns = [(trajectory, k) for trajectory in trajectories for k in range(len(trajectory.turns))]
     return _collect((turns[i] for i in rng.permutation(len(turns))), count, decode)
 
 
 def thought_span(reply_ids: Sequence[int], decode: Decode) -> tuple[int, int] | None:
-    """Returns [start, end) of the thought's tokens; None if the reply lacks one of the tags.
+    """Returns the range [start, end) of the thought's tokens; None if the reply lacks one of the tags.
 
-    A token that holds a part of a tag belongs to the tag. Tokens are found by decoding beginnings of the reply, so it
-    does not matter how a tokenizer cuts the tags.
+    A token with a part of a tag belongs to the tag. The range is found by decoding prefixes of the reply, so it does
+    not matter how a tokenizer splits the tags.
     """
     ids = list(reply_ids)
     text = decode(ids)
@@ -84,7 +84,7 @@ def _collect(turns: Iterable[tuple[Trajectory, int]], count: int, decode: Decode
 
 
 def _first(limit: int, holds: Callable[[int], bool]) -> int:
-    """Returns the smallest k ≤ limit for which `holds`, which stays true once it is; by bisection."""
+    """Returns the smallest k ≤ limit with `holds(k)`, by bisection; `holds` is monotone."""
     low, high = 0, limit
     while low < high:
         middle = (low + high) // 2

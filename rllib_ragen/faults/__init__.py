@@ -1,1 +1,3 @@
-"""How a run ends when something dies, hangs or is full: exit codes, signals, beats, the watchdog (docs/faults.md)."""
+"""Ends of runs when something dies, hangs or is full: exit codes, signals, heartbeats, the watchdog
+(docs/faults.md).
+"""

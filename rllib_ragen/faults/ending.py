@@ -1,4 +1,4 @@
-"""How a command ends for certain: when its work is done, nothing that is left over keeps its process alive."""
+"""The certain end of a command: once its work is done, nothing keeps its process alive."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import NoReturn
 from rllib_ragen.faults.exit_codes import ExitCode
 
 GRACE_S = 30.0
-"""Time from the end of the work to the end of the process. Ray's servers take a few seconds to stop, on a busy machine
-some ten; whatever takes longer hangs, and everything that was asked for is written by then."""
+"""Longest seconds from the end of the work to the end of the process: chosen freely, several times what Ray's servers
+take to stop. All results are written by then."""
 _LAST_S = 5.0
-"""Further seconds, for a process that is past running Python."""
+"""Further seconds before the process is killed, if it no longer runs Python: chosen freely."""
 
 
 def leave(command: Callable[[], int | None], grace_s: float = GRACE_S) -> NoReturn:
-    """Runs a command, and ends the process with its exit code, after `grace_s` by force.
+    """Runs a command, and ends the process with its exit code, by force after `grace_s`.
 
-    Threads that are no daemons, handlers of atexit (Ray's shutdown) and destructors of native libraries would keep it
-    otherwise, on a busy machine for minutes. To be called in the main thread, as the last thing of all.
+    Non-daemon threads, atexit handlers (Ray's shutdown) and destructors of native libraries could otherwise keep it
+    alive for minutes on a busy machine. Call it in the main thread, as the last statement.
     """
     code: int = ExitCode.ERROR
     try:
@@ -36,10 +36,10 @@ def leave(command: Callable[[], int | None], grace_s: float = GRACE_S) -> NoRetu
 
 
 def within(limit_s: float, call: Callable[[], object]) -> bool:
-    """Does `call` in a thread, and waits for it no longer than `limit_s`; whether it was done. It may go on then.
+    """Runs `call` in a thread and waits for at most `limit_s` → whether it has ended. If not, it runs on.
 
     Raises:
-        BaseException: whatever `call` has raised in time.
+        BaseException: what `call` raised in time.
     """
     raised: list[BaseException] = []
 

@@ -1,4 +1,4 @@
-"""How a run can end: its exit codes, the errors that stand for them, and one sentence for each (docs/faults.md)."""
+"""The ends of a run: exit codes, the errors that stand for them, and one sentence for each (docs/faults.md)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 
 class ExitCode(IntEnum):
-    """Of `python -m rllib_ragen.run`."""
+    """Exit codes of `python -m rllib_ragen.run`."""
 
     DONE = 0
     ERROR = 1
-    """Unexpected: a traceback says where."""
+    """An unexpected error, with a traceback."""
     BAD_INPUT = 2
     WORKERS_LOST = 3
     """Env runners or learners died, more often than they could be replaced."""
@@ -23,11 +23,11 @@ class ExitCode(IntEnum):
     STORAGE = 5
     """The results folder is full, read-only or gone."""
     NOT_FINITE = 6
-    """Weights or gradients are not finite numbers any more."""
+    """Weights or gradients are no longer finite."""
     ENVIRONMENT = 7
-    """Every trajectory of batch after batch failed."""
+    """All trajectories of several batches in a row failed."""
     MEMORY = 8
-    """The driver's process got no more memory."""
+    """The driver's process ran out of memory."""
     INTERRUPTED = 130
     """End by SIGINT (Ctrl-C)."""
     TERMINATED = 143
@@ -35,15 +35,15 @@ class ExitCode(IntEnum):
 
 
 class WorkersLost(RuntimeError):
-    """Actors died, or could not be had, and nobody can take their place."""
+    """Actors died, or could not be started, and cannot be replaced."""
 
 
 class NotFinite(RuntimeError):
-    """The policy is broken: its weights, or its gradients again and again, are not finite."""
+    """The policy is broken: its weights, or its gradients several times in a row, are not finite."""
 
 
 class NothingPlayed(RuntimeError):
-    """Every trajectory fails."""
+    """All trajectories failed."""
 
 
 _CODES: dict[type[Exception], ExitCode] = {
@@ -53,13 +53,13 @@ _CODES: dict[type[Exception], ExitCode] = {
     MemoryError: ExitCode.MEMORY,
 }
 FORESEEN = tuple(_CODES)
-"""Errors that need no traceback."""
+"""Errors that are reported in a sentence, without a traceback."""
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE}
 _NO_MEMORY = re.compile(r"can't allocate memory|out of memory|Cannot allocate memory", re.IGNORECASE)
 
 
 def exit_code_of(error: BaseException, folder: Path | None = None) -> ExitCode:
-    """Says which end `error` means for the run in `folder`, if it has one; ERROR if it is none that was foreseen."""
+    """Returns the exit code for `error` of the run in `folder` (if it has one); ERROR for an unexpected one."""
     for kind, code in _CODES.items():
         if isinstance(error, kind):
             return code
@@ -75,7 +75,7 @@ def exit_code_of(error: BaseException, folder: Path | None = None) -> ExitCode:
 
 
 def sentence_of(error: BaseException, code: ExitCode) -> str:
-    """Returns `error` in one line."""
+    """Returns a sentence about `error`, in one line."""
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     if code is ExitCode.STORAGE:
         return f"the results folder cannot be written to: {first}"

@@ -1,4 +1,4 @@
-"""How far every process of a run is: whoever works beats, whoever waits for it looks.
+"""The progress of every process of a run: a process that works beats, one that waits for it reads its heartbeat.
 
 An actor that hangs does not answer, so its beats go to Ray's key-value store, where others see them: at most one every
 2 s, of some 30 bytes, under the actor's id.
@@ -14,28 +14,28 @@ from typing import NamedTuple
 
 _KEY = "rllib_ragen/faults/heartbeat/"
 _EVERY_S = 2.0
-"""Least time between two beats in the store: fine enough for timeouts of minutes, and no load on it."""
+"""Least seconds between two heartbeats in the store: chosen freely, small beside timeouts of minutes."""
 
 
 class Heartbeat(NamedTuple):
-    """What a process said last."""
+    """The last heartbeat of a process."""
 
     beats: int = 0
-    """Grows while it works."""
+    """Number of heartbeats so far, which grows while the process works."""
     done: int = 0
     total: int = 0
-    """Length of the call that it is in, in the call's own units."""
+    """Amount of work of the current call, in the call's own units; `done` is the finished part."""
 
 
 class _Own:
     pulse = Heartbeat()
     key: str | None = None
-    """Key in the store; None: not known yet; empty: this process is no actor."""
+    """Key in the store; None: not known yet; empty: this process is not an actor."""
     told = 0.0
 
 
 def beat(done: int | None = None, total: int | None = None) -> None:
-    """Tells that this process has got on, and with its call as far as is said (None: no news)."""
+    """Reports that this process has made progress; `done` of `total` units of its call, if given."""
     last = _Own.pulse
     _Own.pulse = Heartbeat(last.beats + 1, last.done if done is None else done, last.total if total is None else total)
     now = time.monotonic()
@@ -45,14 +45,12 @@ def beat(done: int | None = None, total: int | None = None) -> None:
 
 
 def own() -> Heartbeat:
-    """Returns this process's."""
+    """Returns this process's heartbeat."""
     return _Own.pulse
 
 
 def heartbeat_of(actor_id: str) -> Heartbeat:
-    """Returns that of an actor, by its id in hex; of one that has not beaten yet, or that cannot be seen,
-    Heartbeat().
-    """
+    """Returns the heartbeat of an actor, by its id in hex; Heartbeat() if there is none to read."""
     from rllib_ragen.faults.private_names.of_ray import read_note
 
     found = read_note(_KEY + actor_id)

@@ -27,7 +27,7 @@ class Interrupt:
         return self
 
     def install(self) -> None:
-        """Takes the signals over (again: Ray takes SIGTERM when it starts); only a process's main thread can."""
+        """Installs the signal handlers; again after Ray's start, which takes SIGTERM. Only the main thread can."""
         if threading.current_thread() is not threading.main_thread():
             return
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -41,7 +41,7 @@ class Interrupt:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def give_up(self) -> None:
-        """Raises KeyboardInterrupt in the main thread, whatever it waits for. To be called from another thread."""
+        """Raises KeyboardInterrupt in the main thread, whatever it waits for. Call it from another thread."""
         self.requested = self.given_up = True
         ident = threading.main_thread().ident
         assert ident is not None

@@ -1,10 +1,10 @@
-"""Nothing waits in silence: a thread that says what a run is waiting for, and ends a run that gets nowhere.
+"""The watchdog: a thread that reports what a run is waiting for, and ends a run without progress.
 
     with Watchdog(print, report_after_s=60, hang_timeout_s=1800):
         with waiting("the update on 2 learners", pulse):
             ...
 
-Whoever waits says so with `waiting`; the innermost wait of each thread counts, and its time starts anew whenever its
+Code that waits does so inside `waiting`; the innermost wait of each thread counts, and its time restarts whenever its
 pulse changes.
 """
 
@@ -25,11 +25,11 @@ from rllib_ragen.faults.exit_codes import ExitCode
 from rllib_ragen.faults.heartbeat import own
 
 _LONGEST_GRACE_S = 60.0
-"""Longest wait for a hung thread to give up by itself before the process is ended."""
+"""Longest wait in seconds for a hung thread to give up by itself before the process is ended: chosen freely."""
 
 
 def on_stderr(text: str) -> None:
-    """Speaks where commands without a display have their watchdog speak."""
+    """Prints to stderr: the watchdog's voice in commands without a display."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -41,15 +41,15 @@ class _Wait:
     last: object = None
     since: float = field(default_factory=time.monotonic)
     told: int = 0
-    """How often it has been told since the last progress."""
+    """Number of reports since the last progress."""
 
 
 class Watchdog:
-    """Watches this process's waits while it is entered. One at a time.
+    """A context that watches this process's waits. Only one can be active.
 
-    After `report_after_s` without progress it says what is waited for, again after twice that time, and so on. After
-    `hang_timeout_s` it says so, sets `hung`, writes the stacks of all threads to `stacks`, and calls `on_hang`, which
-    shall make the waiting thread give up. Where that does not help within a minute (or `hang_timeout_s`, if that is
+    After `report_after_s` without progress it reports the wait, again after twice that time, and so on. After
+    `hang_timeout_s` it reports a hang, sets `hung`, writes the stacks of all threads to `stacks`, and calls `on_hang`,
+    which should make the waiting thread give up. If that does not help within a minute (or `hang_timeout_s`, if
     shorter), or there is no `on_hang`, the process exits with ExitCode.HUNG. If native code blocks the interpreter
     itself, faulthandler ends the process with exit code 1.
     """
@@ -64,7 +64,7 @@ class Watchdog:
         on_hang: Callable[[], None] | None = None,
         last_words: Callable[[], str] = str,
     ) -> None:
-        """`last_words`: what is said when the process is ended; the rest is told above."""
+        """`last_words`: report before the process is ended; the other arguments are described above."""
         self.hung = ""
         """Why the run was given up, or empty."""
         self._say = say
@@ -129,13 +129,13 @@ _waits: dict[int, list[_Wait]] = {}
 def waiting(
     what: str | Callable[[], str], pulse: Callable[[], object] = own, *, may_hang: bool = True
 ) -> Iterator[None]:
-    """Tells the watchdog, if there is one, what this thread waits for.
+    """Reports to the watchdog, if there is one, what this thread waits for.
 
     Args:
-        what: a noun phrase; called when it is told.
-        pulse: changes as long as there is progress; called every second, from another thread. Default: what is done
-            in this process.
-        may_hang: False: it is told, but whoever waits has a time limit of its own.
+        what: returns a noun phrase for the report.
+        pulse: returns a value that changes with progress; called every second, from another thread. Default: this
+        process's heartbeat.
+        may_hang: False: the wait is reported, but never a hang, because it has a time limit of its own.
     """
     stack = _waits.setdefault(threading.get_ident(), [])
     text = what

@@ -1,4 +1,4 @@
-"""Several learners as one: sums of gradients and of statistics over the process group.
+"""Collective operations of the learners: sums of gradients and of statistics over the process group.
 
 Gradients are summed once per optimiser step, after all micro-batches, instead of by DistributedDataParallel: the loss
 is a sum over the whole minibatch already, and learners may have different numbers of micro-batches, or none. Those of
@@ -18,16 +18,18 @@ from rllib_ragen.models.fsdp import is_sharded
 from rllib_ragen.models.llm_module import LLMRLModule
 
 _BUCKET_ELEMENTS = 1 << 24
-"""Elements of one transfer, 64 MB in float32: large enough to fill a network, small beside the weights."""
+"""Elements of one transfer, 64 MB in float32: chosen freely, large against latency and small beside the weights."""
 
 
 def is_distributed() -> bool:
-    """Says whether this process is one of several learners."""
+    """Returns whether this process is one of several learners."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
 def sum_gradients(parameters: Sequence[nn.Parameter]) -> None:
-    """Replaces every gradient by its sum over the learners; a missing one counts as 0. Sharded ones are already."""
+    """Replaces every gradient by its sum over the learners; a missing one counts as 0. Sharded ones are summed
+    already.
+    """
     for parameter in parameters:
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
@@ -42,16 +44,16 @@ def sum_gradients(parameters: Sequence[nn.Parameter]) -> None:
 
 
 def reduce_numbers(numbers: Tensor, *, largest: bool = False) -> Tensor:
-    """Returns `numbers` summed (or their maximum taken) over the learners, entry by entry."""
+    """Returns the sum (or the maximum) of `numbers` over the learners, entry by entry."""
     if is_distributed():
         dist.all_reduce(numbers, op=dist.ReduceOp.MAX if largest else dist.ReduceOp.SUM)
     return numbers
 
 
 def missing_passes(module: LLMRLModule, own: int) -> int:
-    """Says how many empty forward passes this learner owes after `own` ones, so that all learners make the same number.
+    """Returns how many empty forward passes to add to `own` ones, so that all learners make the same number.
 
-    0 unless the weights are sharded; then every pass gathers them from all learners, and asking is a collective call.
+    0 unless the weights are sharded; then every pass gathers them from all learners, and this is a collective call.
     """
     if not is_sharded(module):
         return 0
@@ -59,10 +61,10 @@ def missing_passes(module: LLMRLModule, own: int) -> int:
 
 
 def clip_gradients(parameters: Sequence[nn.Parameter], limit: float) -> float:
-    """Scales the gradients so that their norm over all of them, on all learners, is at most `limit`.
+    """Scales the gradients so that their global norm, over all learners, is at most `limit`.
 
     Returns:
-        The norm before that: the same number on every learner.
+        The norm before clipping, the same on every learner.
     """
     norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
     if isinstance(norm, DTensor):
@@ -72,14 +74,14 @@ def clip_gradients(parameters: Sequence[nn.Parameter], limit: float) -> float:
 
 
 def broadcast_weights(module: nn.Module) -> None:
-    """Starts all learners from the first one's weights."""
+    """Copies the first learner's weights to all learners."""
     if is_distributed():
         for tensor in [*module.parameters(), *module.buffers()]:
             dist.broadcast(tensor.data, src=0)
 
 
 def _buckets(parameters: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
-    """Returns consecutive parameters of one type, some tens of megabytes at a time."""
+    """Yields consecutive parameters of one type, up to _BUCKET_ELEMENTS at a time."""
     bucket: list[nn.Parameter] = []
     size = 0
     for parameter in parameters:

@@ -1,6 +1,7 @@
-"""What weights that are not being trained say of an update's rows, computed before its first step.
+"""Log-probs of an update's rows under weights that are not trained, computed before its first step.
 
-They are those of the update's beginning, for truncated importance sampling, and those of the run's, for the KL term.
+These are the weights at the start of the update, for truncated importance sampling, and at the start of the run, for
+the KL term.
 """
 
 from __future__ import annotations
@@ -20,22 +21,24 @@ from rllib_ragen.models.llm_module import LLMRLModule, TokenOutputs
 from rllib_ragen.types import FloatArray, TokenRow
 
 RowArrays = dict[int, FloatArray]
-"""Index of a row in its update → [num_tokens], 0 outside the mask."""
+"""Arrays by the index of a row in its update: [num_tokens], 0 outside the mask."""
 
 
 @dataclass
 class FrozenLogProbs:
-    """Log-probs of one update's rows."""
+    """Log-probs of one update's rows under frozen weights."""
 
     old: RowArrays = field(default_factory=dict)
-    """Log-probs of the policy when the update began; none of rows of the first step alone, which has these weights."""
+    """Log-probs of the policy at the start of the update, without rows that only the first step uses: it has these
+    weights.
+    """
     reference: RowArrays = field(default_factory=dict)
 
 
 def frozen_copy(module: LLMRLModule, *, share: bool = True) -> LLMRLModule:
     """Returns the policy as it is now, without critic or gradients.
 
-    share: what is never trained (adapters' base) is shared with `module`. Not possible if both are to be sharded.
+    share: weights that are never trained (the adapters' base) are shared with `module`; impossible if sharded.
     """
     shared = {
         id(parameter): parameter for parameter in module.llm.parameters() if share and not parameter.requires_grad
@@ -53,7 +56,7 @@ def frozen_logprobs(
     settings: LearnerSection,
     device: torch.device,
 ) -> FrozenLogProbs:
-    """Returns all that the objective will ask for of the rows of an update's steps; nothing that it will not."""
+    """Computes the frozen log-probs that the objective needs for the rows of an update's steps, and no others."""
     found = FrozenLogProbs()
     for module_id, module in modules.items():
         own = [[row for row in rows if row.module_id == module_id] for rows in steps]
@@ -67,7 +70,7 @@ def frozen_logprobs(
 
 
 def _by_index(rows: Sequence[TokenRow], module: LLMRLModule, budget: int, device: torch.device) -> RowArrays:
-    """Scores each row once, however many steps it is in."""
+    """Scores each row once, even if several steps use it."""
     unique = {row.index: row for row in rows}
     if any(index < 0 for index in unique):
         raise ValueError("rows of an update have no index: TokenTrainingData.plan gives it")
@@ -83,7 +86,7 @@ def score_rows(
 ) -> list[FloatArray]:
     """Computes an output of the module for each row, without gradient: [num_tokens], 0 outside the mask.
 
-    With sharded weights a collective call.
+    A collective call if the weights are sharded.
     """
     found = [np.zeros(row.num_tokens, np.float32) for row in rows]
     positions = [i for i, row in enumerate(rows) if row.num_trained_tokens]
@@ -107,6 +110,6 @@ def score_rows(
 
 
 def known(rows: Sequence[TokenRow], arrays: RowArrays) -> list[FloatArray] | None:
-    """Looks up the arrays of all `rows`; None if one of them has none."""
+    """Returns the arrays of all `rows`; None if any is missing."""
     found = [arrays[row.index] for row in rows if row.index in arrays]
     return found if len(found) == len(rows) else None

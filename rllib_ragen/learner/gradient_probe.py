@@ -1,6 +1,6 @@
-"""Gradients of the loss's terms by bucket of reward spread, on the learners, without a step (RAGEN-2, 2604.06268).
+"""Gradients of the loss's terms by bucket of reward std, on the learners, without a step (RAGEN-2, 2604.06268).
 
-Of a bucket's rows three passes are made, one per term. The scales are the loss's own, so the buckets' gradients, each
+Each bucket takes three passes, one per term. The scales are the loss's own, so the buckets' gradients, each
 times the bucket's share, add up to the batch's. Weights, moments and random states stay as they are; `.grad` is used
 and left empty, as an optimiser step finds it anyway.
 """
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from rllib_ragen.config.schema import LearnerSection
-from rllib_ragen.credit.group_scores import reward_spreads
+from rllib_ragen.credit.group_scores import group_reward_stds
 from rllib_ragen.diagnostics.gradient_buckets import TERMS, Bucket, Gradients, in_buckets
 from rllib_ragen.learner.distributed import missing_passes, sum_gradients
 from rllib_ragen.learner.frozen_logprobs import score_rows
@@ -40,21 +40,21 @@ def measure_gradients(
     settings: LearnerSection,
     num_buckets: int,
 ) -> Gradients:
-    """Returns norms by bucket and of the whole batch.
+    """Measures gradient norms by bucket and of the whole batch.
 
     Args:
-        learners: hold the policy; all of them take part.
-        module_id: the policy.
-        trajectories: an unfiltered batch of it.
-        credited: a row for each of them with a sampled token, in order.
-        settings: of the loss: its aggregation and its coefficients.
+        learners: the learners with the policy; all of them take part.
+        module_id: id of the policy.
+        trajectories: an unfiltered batch of the policy.
+        credited: a row for each trajectory with a sampled token, in order.
+        settings: aggregation and coefficients of the loss.
         num_buckets: ≥ 1.
     """
     trained: dict[str, list[TokenRow]] = {}
     for one, row in zip([one for one in trajectories if one.num_reply_tokens], credited, strict=True):
         trained.setdefault(one.group_id, []).append(row)
-    spreads = {group: std for group, std in reward_spreads(trajectories).items() if group in trained}
-    names = in_buckets(spreads, num_buckets)
+    reward_stds = {group: std for group, std in group_reward_stds(trajectories).items() if group in trained}
+    names = in_buckets(reward_stds, num_buckets)
     parts = [[row for group in groups for row in trained[group]] for groups in names]
     shares = _shares(parts, settings)
 
@@ -65,7 +65,7 @@ def measure_gradients(
     by_bucket, whole = on_every_learner(learners, norms)[0]
     buckets = []
     for groups, part, share, found in zip(names, parts, shares, by_bucket, strict=True):
-        stds = [spreads[group] for group in groups]
+        stds = [reward_stds[group] for group in groups]
         tokens = sum(row.num_trained_tokens for row in part)
         mean = sum(stds) / len(stds)
         buckets.append(Bucket(mean, min(stds), max(stds), len(groups), len(part), tokens, share, found))
@@ -74,7 +74,7 @@ def measure_gradients(
 
 
 def _shares(parts: Sequence[Sequence[TokenRow]], settings: LearnerSection) -> list[float]:
-    """Says what each part's mean counts in the whole's: its share of the tokens, or of the rows."""
+    """Returns the weight of each part's mean in the mean of the whole: its share of the tokens, or of the rows."""
     by_tokens = settings.aggregation == "token-mean"
     sizes = [sum(row.num_trained_tokens for row in part) if by_tokens else len(part) for part in parts]
     return [size / sum(sizes) for size in sizes]
@@ -83,8 +83,8 @@ def _shares(parts: Sequence[Sequence[TokenRow]], settings: LearnerSection) -> li
 def _norms_on_learner(
     learner: StarPOLearner, module_id: str, parts: Sequence[Sequence[TokenRow]], shares: Sequence[float]
 ) -> tuple[list[Norms], Norms]:
-    """Returns (norms of every part, of Σ share · part). A collective call: every learner has a share, maybe empty, of
-    all.
+    """Returns (norms of every part, norms of Σ share · part). A collective call: every learner has a share of each
+    part, maybe empty.
     """
     module = learner.module[module_id].unwrapped()
     parameters = [p for name, p in module.named_parameters() if p.requires_grad and not name.startswith(VALUE_HEAD)]
@@ -131,7 +131,7 @@ class _Part:
             self._reference = score_rows(self._rows, reference, "logprobs", budget, device)
 
     def backward(self, term: str) -> None:
-        """Adds the gradient of the bucket's mean of `term` to the parameters'."""
+        """Accumulates the gradient of the bucket's mean of `term` in the parameters."""
         budget = self._of.settings.microbatch_tokens
         missing = missing_passes(self._module, num_microbatches(self._rows, budget))
         for indices, batch in microbatches(self._rows, self._scales, budget):

@@ -1,4 +1,4 @@
-"""The learner: rows in, optimiser steps out. It knows nothing of estimators, groups or rewards."""
+"""The learner: optimiser steps on token rows, independent of estimators, groups and rewards."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class StarPOLearner(LearnerHooks):
     """
 
     def build(self) -> None:
-        """Does as TorchLearner, then takes over the first learner's weights."""
+        """Builds as TorchLearner does, then copies the first learner's weights."""
         torch.set_num_threads(self.config.threads_of(actor=self.config.num_learners > 0))
         self.settings = self.config.learner_section()
         self._skipped_in_a_row: dict[str, int] = defaultdict(int)
@@ -55,7 +55,7 @@ class StarPOLearner(LearnerHooks):
         super().build()
 
     def place_modules(self, modules: Any) -> None:
-        """Moves modules to the device before there are optimisers; sharding replaces their parameters."""
+        """Moves modules to the device, or shards them, before optimisers are made: sharding replaces parameters."""
         settings, sharded = self.settings, self.settings.sharding == "fsdp2"
         for module_id in sorted(modules.keys()):
             own: LLMRLModule = modules[module_id].unwrapped()
@@ -101,7 +101,7 @@ class StarPOLearner(LearnerHooks):
                 )
 
     def update(self, *, training_data: TokenTrainingData, timesteps: Tree | None = None, **kwargs: object) -> Any:
-        """Makes the planned optimiser steps and returns reduced metrics by module id.
+        """Runs the planned optimiser steps and returns reduced metrics by module id.
 
         Replaces RLlib's timestep-oriented batching, minibatching and update as a whole; its hooks before and after the
         update are called. A collective call: every learner has a share, maybe empty, of every step.
@@ -131,11 +131,13 @@ class StarPOLearner(LearnerHooks):
         return self.metrics.reduce()
 
     def critic_values(self, rows: Sequence[TokenRow]) -> list[FloatArray]:
-        """Returns per row [num_tokens] the critic's value of the state in which a trained token is sampled, else 0."""
+        """Returns [num_tokens] per row: the critic's values of the states in which trained tokens are sampled, 0
+        elsewhere.
+        """
         return self._scores(rows, {m: self._unwrapped(m) for m in sorted(self.module.keys())}, "values")
 
     def reference_logprobs(self, rows: Sequence[TokenRow]) -> list[FloatArray]:
-        """Returns per row [num_tokens] the reference policy's log-probs of trained tokens, 0 elsewhere."""
+        """Returns [num_tokens] per row: the reference policy's log-probs of trained tokens, 0 elsewhere."""
         return self._scores(rows, self.references, "logprobs")
 
     def _scores(
@@ -151,20 +153,20 @@ class StarPOLearner(LearnerHooks):
         return found
 
     def get_state(self, *args: object, **kwargs: object) -> Tree:
-        """Returns the same as Learner.get_state, with how many steps in a row have been skipped."""
+        """Returns the state of Learner.get_state, with the number of steps skipped in a row."""
         state: Tree = super().get_state(*args, **kwargs)
         return {**state, "skipped_in_a_row": dict(self._skipped_in_a_row)}
 
     def set_state(self, state: Tree) -> None:
-        """Does as Learner.set_state."""
+        """Restores the state of `get_state`."""
         self.frozen_in_store.clear()
         super().set_state(state)
 
     def restore(self, state: Tree) -> None:
-        """Takes a checkpoint's weights, moments and counters, whether it is older or newer than this learner.
+        """Restores a checkpoint's weights, moments and counters, whether it is older or newer than this learner.
 
         Raises:
-            ValueError: the checkpoint is one of another model; nothing has been changed then.
+            ValueError: the checkpoint is of another model; nothing has been changed then.
         """
         for module_id in sorted(self.module.keys()):
             wanted = self._unwrapped(module_id).tensors(inference_only=False).keys()
@@ -179,7 +181,7 @@ class StarPOLearner(LearnerHooks):
         self._skipped_in_a_row = defaultdict(int, state["skipped_in_a_row"])
 
     def copy_module(self, source: str, target: str) -> None:
-        """Gives `target`, a policy that is not trained, the weights of `source`."""
+        """Copies the weights of `source` to `target`, a policy that is not trained."""
         self.frozen_in_store.pop(target, None)
         own = self._unwrapped(target).state_dict()
         with torch.no_grad():
@@ -195,7 +197,9 @@ class StarPOLearner(LearnerHooks):
         return objective(fwd_out, batch, self.settings)
 
     def _optimizer_step(self, module_id: str, step: OptimizerStep, report: UpdateReport) -> None:
-        """Accumulates the gradient of this learner's share, sums it over the learners, clips, checks and steps."""
+        """Accumulates the gradient of this learner's share, sums it over the learners, clips it, checks it and
+        steps.
+        """
         optimizers = dict(self.get_optimizers_for_module(module_id))
         for optimizer in optimizers.values():
             optimizer.zero_grad(set_to_none=True)
@@ -222,7 +226,7 @@ class StarPOLearner(LearnerHooks):
             logger.warning("A gradient is not finite (norms %s): this optimiser step is skipped.", norms)
 
     def _accumulate(self, module_id: str, rows: Sequence[TokenRow], scales: Sequence[float]) -> StepReport:
-        """Adds the gradient of `rows` to the parameters'."""
+        """Accumulates the gradient of `rows` in the parameters."""
         report, budget = StepReport(), self.settings.microbatch_tokens
         missing = missing_passes(self._unwrapped(module_id), num_microbatches(rows, budget))
         for indices, batch in microbatches(rows, scales, budget):
@@ -243,7 +247,7 @@ class StarPOLearner(LearnerHooks):
         return part
 
     def _moves_weights(self, row: TokenRow) -> bool:
-        """Returns false for rows whose every gradient is exactly 0: computing it would be a waste."""
+        """Returns whether a row can have a gradient; one that is exactly 0 need not be computed."""
         settings = self.settings
         has_critic = self._unwrapped(row.module_id).value_head is not None
         pulled = settings.kl_coeff > 0 and settings.kl_in == "loss"
@@ -251,7 +255,7 @@ class StarPOLearner(LearnerHooks):
         return row.num_trained_tokens > 0 and (regularised or bool(row.advantages.any()))
 
     def _set_learning_rates(self) -> float:
-        """Returns those of this update; the factor on what is configured."""
+        """Sets the learning rates of this update → their factor on the configured ones."""
         settings = self.settings
         update = self.num_updates - 1
         factor = lr_factor(update, settings.lr_schedule, settings.warmup_iterations, settings.decay_iterations)
@@ -261,7 +265,7 @@ class StarPOLearner(LearnerHooks):
         return factor
 
     def _clip(self, optimizer: torch.optim.Optimizer) -> float:
-        """Sums the gradients over the learners and clips their norm; returns the norm before clipping."""
+        """Sums the gradients over the learners and clips their norm → the norm before clipping."""
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         sum_gradients(parameters)
         return clip_gradients(parameters, self.settings.grad_clip)
@@ -271,14 +275,14 @@ class StarPOLearner(LearnerHooks):
         return module
 
     def optimizer_states(self) -> Tree:
-        """Copies moments by optimiser and parameter name, of sharded weights whole ones."""
+        """Returns copies of the moments by optimiser and parameter name, gathered if the weights are sharded."""
         return {
             name: {"module_id": module_id, "state": optimizer_state(optimizer, self.module[module_id])}
             for name, module_id, optimizer in self.named_optimizers
         }
 
     def set_optimizer_states(self, states: Tree) -> None:
-        """Takes over what `optimizer_states` gave."""
+        """Restores the result of `optimizer_states`."""
         for name, module_id, optimizer in self.named_optimizers:
             # A run that has not stepped yet has no moments.
             entry = states.get(name, {"state": {}})

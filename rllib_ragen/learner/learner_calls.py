@@ -1,4 +1,4 @@
-"""Calls to learners whose errors are raised: RLlib hands them back as results, to be overlooked."""
+"""Calls to learners that raise errors, which RLlib returns as results, easy to overlook."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from rllib_ragen.learner.learner import StarPOLearner
 
 Answer = TypeVar("Answer")
 _PING_S = 10.0
-"""Wait for a sign of life of an actor that may be dead: a living one that is busy does not answer either."""
+"""Longest wait in seconds for an answer of an actor that may be dead: chosen freely; a busy one may not answer."""
 
 
 def on_every_learner(
     learners: LearnerGroup, function: Callable[[StarPOLearner], Answer], what: str = "a call"
 ) -> list[Answer]:
-    """Returns `function(learner)` of every learner, in order of their index. Raises what any of them raised.
+    """Calls `function` on every learner → the results, by index. Raises what any of them raised.
 
     Raises:
         WorkersLost: a learner died.
@@ -36,9 +36,9 @@ def on_every_learner(
 def on_first_learner(
     learners: LearnerGroup, function: Callable[[StarPOLearner], Answer], what: str = "a call"
 ) -> Answer:
-    """Returns `function(learner)` of the first learner: all have the same weights. Raises what it raised.
+    """Calls `function` on the first learner → the result: all have the same weights. Raises what it raised.
 
-    Where weights are sharded all learners run it, because to gather them is a collective call.
+    If the weights are sharded all learners run it, because gathering them is a collective call.
 
     Raises:
         WorkersLost: the learner died.
@@ -53,10 +53,10 @@ def on_first_learner(
 
 @contextmanager
 def at_work(learners: LearnerGroup, what: str) -> Iterator[None]:
-    """Tells the watchdog what is waited for, around calls to learners.
+    """Reports a wait for the learners to the watchdog, around calls to them.
 
     Raises:
-        WorkersLost: a learner died meanwhile. The others cannot go on either: each holds a part of every sum.
+        WorkersLost: a learner died meanwhile. The others cannot continue either: each has a part of every sum.
     """
     actors = {} if learners.is_local else actor_manager(learners).actors()
 

@@ -1,4 +1,4 @@
-"""RLlib's group of learners, for weights that no single learner has as a whole."""
+"""RLlib's group of learners, for sharded weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rllib_ragen.learner.learner_calls import on_first_learner
 
 
 class StarPOLearnerGroup(LearnerGroup):
-    """As LearnerGroup, whose `get_state` asks one learner alone; that one would wait for the others for ever."""
+    """A LearnerGroup whose `get_state` asks all learners: with sharded weights, one alone would wait for the others."""
 
     def get_state(
         self,
@@ -20,7 +20,7 @@ class StarPOLearnerGroup(LearnerGroup):
         not_components: Components = None,
         **kwargs: object,
     ) -> Tree:
-        """Returns the first learner's state, whole weights and moments."""
+        """Returns the first learner's state, with gathered weights and moments."""
         is_asked, own, but = chosen_parts(self, COMPONENT_LEARNER, components, not_components)
         if not is_asked:
             return {}

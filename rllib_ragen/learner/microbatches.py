@@ -22,23 +22,23 @@ class MicroBatch:
     trained: Tensor
     """[B, T] bool."""
     rows: Tensor
-    """int64: the row that the token belongs to."""
+    """Index of each token's row, int64."""
     behaviour_logprobs: Tensor
-    """The sampler's own."""
+    """Log-probs of the sampler."""
     advantages: Tensor
     returns: Tensor
     old_values: Tensor
     scale: Tensor
-    """Factor of the token's loss terms in the sum over the whole minibatch."""
+    """Factor of the token's loss terms in the minibatch's sum."""
     weight: Tensor
     """Factor of the token's policy loss: its trajectory's weight."""
     old_logprobs: Tensor | None = None
-    """The learner's, of the weights that sampled; None: not computed, or the current weights are those."""
+    """Log-probs of the learner with the weights that sampled; None: not computed, or these are the current weights."""
     reference_logprobs: Tensor | None = None
-    """The reference policy's; None: there is none."""
+    """Log-probs of the reference policy; None: there is none."""
 
     def to(self, device: torch.device) -> MicroBatch:
-        """Moves it to `device`."""
+        """Returns the micro-batch on `device`."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
         moved: Tree = {name: t if t is None else t.to(device, non_blocking=True) for name, t in own.items()}
         return MicroBatch(**moved)
@@ -46,7 +46,7 @@ class MicroBatch:
     def with_logprobs(
         self, rows: Sequence[TokenRow], old: Sequence[FloatArray] | None, reference: Sequence[FloatArray] | None
     ) -> MicroBatch:
-        """Adds what frozen weights say of its `rows`, [num_tokens] each."""
+        """Returns the micro-batch with frozen log-probs of its `rows`, [num_tokens] each."""
         return replace(
             self,
             old_logprobs=None if old is None else _pack(rows, old),
@@ -55,7 +55,7 @@ class MicroBatch:
 
 
 def plan_microbatches(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Returns positions of `lengths` in batches, longest first, rows × longest ≤ budget tokens (a longer row goes
+    """Returns batches of positions in `lengths`, longest first, with rows × longest ≤ budget tokens (a longer row
     alone).
     """
     plan: list[list[int]] = []
@@ -71,24 +71,24 @@ def plan_microbatches(lengths: Sequence[int], budget: int) -> list[list[int]]:
 def microbatches(
     rows: Sequence[TokenRow], scales: Sequence[float], budget: int
 ) -> Iterator[tuple[list[int], MicroBatch]]:
-    """Returns (positions in `rows`, padded batch), each of at most `budget` padded tokens."""
+    """Yields (positions in `rows`, padded batch), each of at most `budget` padded tokens."""
     for indices in plan_microbatches([row.num_tokens for row in rows], budget):
         yield indices, pad_rows([rows[i] for i in indices], [scales[i] for i in indices])
 
 
 def num_microbatches(rows: Sequence[TokenRow], budget: int) -> int:
-    """Says how many `microbatches` there are."""
+    """Returns the number of `microbatches`."""
     return len(plan_microbatches([row.num_tokens for row in rows], budget))
 
 
 def empty_microbatch() -> MicroBatch:
-    """Does nothing: its loss and gradients are 0."""
+    """Makes a micro-batch whose loss and gradients are 0."""
     row = np.zeros(2, np.float32)
     return pad_rows([TokenRow(row.astype(np.int32), row, row, row, row, row)], [0.0])
 
 
 def pad_rows(rows: Sequence[TokenRow], scales: Sequence[float]) -> MicroBatch:
-    """Returns one micro-batch of `rows`."""
+    """Makes one padded micro-batch of `rows`."""
     width = max(row.num_tokens for row in rows)
     ids = np.zeros((len(rows), width), np.int64)
     trained = np.zeros((len(rows), width), np.bool_)
@@ -100,7 +100,7 @@ def pad_rows(rows: Sequence[TokenRow], scales: Sequence[float]) -> MicroBatch:
     def packed(name: str) -> Tensor:
         return _pack(rows, [getattr(row, name) for row in rows])
 
-    def spread(numbers: Sequence[float]) -> Tensor:
+    def per_token(numbers: Sequence[float]) -> Tensor:
         return torch.from_numpy(np.repeat(np.asarray(numbers, np.float32), counts))
 
     return MicroBatch(
@@ -111,8 +111,8 @@ def pad_rows(rows: Sequence[TokenRow], scales: Sequence[float]) -> MicroBatch:
         advantages=packed("advantages"),
         returns=packed("returns"),
         old_values=packed("old_values"),
-        scale=spread(scales),
-        weight=spread([row.weight for row in rows]),
+        scale=per_token(scales),
+        weight=per_token([row.weight for row in rows]),
     )
 
 

@@ -1,4 +1,4 @@
-"""The loss of one micro-batch, and what is reported of it."""
+"""The loss of one micro-batch, and its metrics."""
 
 from __future__ import annotations
 
@@ -17,26 +17,25 @@ from rllib_ragen.learner.microbatches import MicroBatch
 from rllib_ragen.models.llm_module import TokenOutputs
 
 SUMS = ("policy_loss", "value_loss", "entropy", "clipped", "tokens", "gap", "gap_k3", "kl")
-"""Entries of `Objective.sums`, each a sum over trained tokens (the losses with their scales)."""
+"""Names of the entries of `Objective.sums`, each a sum over trained tokens (losses with their scales)."""
 
 
 @dataclass(frozen=True)
 class Objective:
-    """Σ over the micro-batch's trained tokens; micro-batches and learners add up to the minibatch's loss."""
+    """Sums over the micro-batch's trained tokens; those of all micro-batches and learners add up to the minibatch's."""
 
     loss: Tensor
     sums: Tensor
     """[len(SUMS)] float64, detached."""
     largest_gap: Tensor
-    """max |log π − log π_behaviour|, detached."""
+    """Maximum of |log π − log π_behaviour|, detached."""
 
 
 def objective(outputs: TokenOutputs, batch: MicroBatch, config: LearnerSection) -> Objective:
-    """Returns scale · (weight · clipped surrogate − entropy_coeff · H + kl_coeff · KL + value_coeff · value loss),
-    summed.
+    """Returns Σ scale · (weight · clipped surrogate − entropy_coeff · H + kl_coeff · KL + value_coeff · value loss).
 
-    π_old of the surrogate's ratio is the sampler's policy as the sampler computed it. With `tis_cap` it is the same
-    policy as the learner computes it, and the truncated ratio of the two joins the token's weight.
+    π_old of the surrogate's ratio is the sampler's policy as computed by the sampler. With `tis_cap` it is the same
+    policy as computed by the learner, and the truncated ratio of the two multiplies the token's weight.
     """
     surrogate, clipped = _surrogate(outputs["logprobs"], batch, config)
     policy = (batch.scale * surrogate).sum()

@@ -1,4 +1,4 @@
-"""Adam's moments by parameter name: the same whatever the number of learners, and ready for safetensors."""
+"""Adam's moments by parameter name: the same for any number of learners, in the form of safetensors."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rllib_ragen.models.weight_arrays import WeightState, from_array, to_array
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer, module: nn.Module) -> WeightState:
-    """Returns `{"<moment>/<parameter name>": array}` of every parameter that has been stepped; copies.
+    """Returns copies `{"<moment>/<parameter name>": array}` for every parameter that has been stepped.
 
-    With sharded weights a collective call: the first learner gets the moments.
+    A collective call if the weights are sharded: the first learner gets the moments.
     """
     names: dict[torch.Tensor, str] = {parameter: name for name, parameter in module.named_parameters()}
     moments = {
@@ -26,7 +26,7 @@ def optimizer_state(optimizer: torch.optim.Optimizer, module: nn.Module) -> Weig
 
 
 def load_optimizer_state(optimizer: torch.optim.Optimizer, module: nn.Module, state: Mapping[str, object]) -> None:
-    """Replaces the optimiser's moments by `state`; learning rate and the like stay as configured.
+    """Replaces the optimiser's moments by `state`; its settings, such as the learning rate, stay.
 
     Raises:
         ValueError: a parameter that the optimiser does not have.

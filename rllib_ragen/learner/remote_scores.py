@@ -1,4 +1,4 @@
-"""What critic and reference policy say of trajectories, computed by whatever learners there are."""
+"""Values of the critic and log-probs of the reference policy for trajectories, computed by all learners."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rllib_ragen.types import FloatArray, TokenRow, Trajectory
 
 
 def critic_values(learners: LearnerGroup, trajectories: Sequence[Trajectory]) -> list[FloatArray]:
-    """Returns per trajectory [num_tokens] the value of the state in which a trained token is sampled, else 0."""
+    """Returns [num_tokens] per trajectory: values of the states in which trained tokens are sampled, 0 elsewhere."""
     return _shared_out(learners, trajectories, lambda learner, rows: learner.critic_values(rows), "the critic")
 
 
 def reference_logprobs(learners: LearnerGroup, trajectories: Sequence[Trajectory]) -> list[FloatArray]:
-    """Returns per trajectory [num_tokens] the reference policy's log-probs of sampled tokens, 0 elsewhere."""
+    """Returns [num_tokens] per trajectory: the reference policy's log-probs of sampled tokens, 0 elsewhere."""
     return _shared_out(learners, trajectories, lambda learner, rows: learner.reference_logprobs(rows), "the reference")
 
 
@@ -41,7 +41,7 @@ def _shared_out(
 
 
 def unlabelled_row(trajectory: Trajectory) -> TokenRow:
-    """Returns the trajectory's tokens and mask, without credit."""
+    """Returns a row with the trajectory's tokens and mask, without credit."""
     zeros = np.zeros(trajectory.num_tokens, np.float32)
     return TokenRow(
         token_ids=trajectory.token_ids(),

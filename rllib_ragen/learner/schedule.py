@@ -1,4 +1,4 @@
-"""How the learning rate changes from update to update."""
+"""Learning-rate schedules."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ LRSchedule = Literal["constant", "linear", "cosine"]
 
 
 def lr_factor(update: int, schedule: LRSchedule, warmup: int, decay: int | None) -> float:
-    """Returns factor on every learning rate in update `update` (from 0), a function of the counter and nothing else.
+    """Returns the factor on every learning rate in update number `update` (from 0), a function of this counter alone.
 
-    It rises as (update + 1)/warmup over the first `warmup` updates, so that none is wasted at 0; after them it is 1
+    It rises as (update + 1)/warmup over the first `warmup` updates, so that the first is not 0; after them it is 1
     (constant), or falls to 0 at update `decay`: with p = (update − warmup)/(decay − warmup) as 1 − p (linear) or
     ½ (1 + cos πp) (cosine).
 

@@ -1,4 +1,4 @@
-"""log π(thought | prompt) for every thought after every prompt, each prompt computed once."""
+"""Scores log π(thought | prompt) of every thought after every prompt, with each prompt computed once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rllib_ragen.types import IntArray
 def score_on_learners(
     learners: LearnerGroup, module_id: str, prompts: Sequence[IntArray], thoughts: Sequence[IntArray]
 ) -> Array:
-    """Returns [N, M] as `score_thoughts`, the prompts shared out among the learners."""
+    """Computes `score_thoughts` [N, M], with the prompts divided among the learners."""
     count = max(1, len(learners))
 
     def columns(learner: StarPOLearner) -> Array:
@@ -41,7 +41,7 @@ def score_on_learners(
 def score_thoughts(
     module: LLMRLModule, prompts: Sequence[IntArray], thoughts: Sequence[IntArray], budget: int
 ) -> Array:
-    """Log-probs in nats at the sampling temperature, summed over each thought's tokens. Draws no random number.
+    """Computes log-probs in nats at the sampling temperature, summed over each thought's tokens, without randomness.
 
     Args:
         module: the policy.
@@ -71,7 +71,7 @@ def score_thoughts(
 
 
 def _prefill(module: LLMRLModule, prompt: IntArray) -> Any:
-    """Returns keys and values of all but the prompt's last token, which is what predicts a thought's first one."""
+    """Computes keys and values of all but the prompt's last token, which predicts a thought's first one."""
     if len(prompt) == 1:
         return None
     ids = torch.from_numpy(prompt[None, :-1].astype(np.int64)).to(module.llm.device)
@@ -79,7 +79,7 @@ def _prefill(module: LLMRLModule, prompt: IntArray) -> Any:
 
 
 def _after(module: LLMRLModule, cache: object, last: int, thoughts: Sequence[IntArray]) -> Array:
-    """Returns [len(thoughts)] for one prompt. Right padding needs no mask: nothing real attends to it."""
+    """Returns [len(thoughts)] scores after one prompt. Right padding needs no mask: real tokens do not attend to it."""
     width = max(map(len, thoughts))
     targets = np.zeros((len(thoughts), width), np.int64)
     real = np.zeros((len(thoughts), width), np.bool_)
@@ -98,7 +98,7 @@ def _after(module: LLMRLModule, cache: object, last: int, thoughts: Sequence[Int
 
 
 def _repeated(cache: Any, rows: int) -> Any:
-    """Returns a copy of a one-row cache with `rows` rows: a forward pass writes to what it is given."""
+    """Returns a copy of a one-row cache with `rows` rows, because a forward pass writes to its cache."""
     if cache is None:
         return None
     wide = copy.deepcopy(cache)

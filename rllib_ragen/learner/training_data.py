@@ -1,4 +1,4 @@
-"""What an update learns from: whole trajectories, planned into optimiser steps before any learner sees them."""
+"""The training data of an update: whole trajectories, assigned to optimiser steps before the learners get them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from rllib_ragen.types import TokenRow
 
 @dataclass(frozen=True)
 class Totals:
-    """Of one module's part of a minibatch, over all learners: what the loss is a mean over."""
+    """Counts of one module's part of a minibatch over all learners, the denominators of the loss."""
 
     tokens: int
-    """Trained tokens."""
+    """Number of trained tokens."""
     rows: int
-    """Trajectories with at least one trained token."""
+    """Number of trajectories with at least one trained token."""
 
 
 @dataclass(frozen=True)
 class OptimizerStep:
-    """One minibatch, or one learner's share of it. `totals` are those of the whole minibatch in any case."""
+    """One minibatch, or one learner's share of it; `totals` are always those of the whole minibatch."""
 
     rows: list[TokenRow]
     totals: dict[str, Totals]
@@ -36,7 +36,7 @@ class OptimizerStep:
 class TokenTrainingData(TrainingData):
     """The optimiser steps of one update.
 
-    `LearnerGroup.update(training_data=…)` wants `validate`, `shard` and `solve_refs`. RLlib's own sharding cuts
+    `LearnerGroup.update(training_data=…)` calls `validate`, `shard` and `solve_refs`. RLlib's own sharding splits
     episodes to balance timesteps, and counts steps per learner, so that learners may disagree on their number; here
     trajectories stay whole, every learner gets a share of every step, and shares are balanced by tokens.
     """
@@ -47,8 +47,7 @@ class TokenTrainingData(TrainingData):
     def plan(
         cls, rows: Sequence[TokenRow], *, num_minibatches: int, num_epochs: int, rng: np.random.Generator
     ) -> TokenTrainingData:
-        """Returns every epoch visits every row once, in `num_minibatches` steps of nearly equal numbers of
-        trajectories.
+        """Plans the optimiser steps: each epoch visits every row once, in `num_minibatches` steps of nearly equal size.
 
         The plan does not depend on the number of learners.
         """
@@ -68,12 +67,12 @@ class TokenTrainingData(TrainingData):
         return cls(steps=steps)
 
     def validate(self) -> None:
-        """Raises ValueError if there is nothing to learn from."""
+        """Raises ValueError if there are no rows."""
         if not any(total.tokens for step in self.steps for total in step.totals.values()):
             raise ValueError("an update needs at least one trained token")
 
     def shard(self, num_shards: int, *args: object, **kwargs: object) -> list[tuple[TokenTrainingData, Tree]]:
-        """Returns one share per learner, and no further arguments for its `update`."""
+        """Returns one share per learner, each with no further arguments for its `update`."""
         shares: list[list[OptimizerStep]] = [[] for _ in range(num_shards)]
         for step in self.steps:
             for share, rows in zip(shares, balance(step.rows, num_shards), strict=True):
@@ -81,13 +80,11 @@ class TokenTrainingData(TrainingData):
         return [(TokenTrainingData(steps=share), {}) for share in shares]
 
     def solve_refs(self) -> None:
-        """Does nothing: rows travel by value."""
+        """Does nothing: rows are passed by value."""
 
 
 def balance(rows: Sequence[TokenRow], num_shares: int) -> list[list[TokenRow]]:
-    """Returns `rows` in `num_shares` shares of nearly equal numbers of tokens: longest first, each to the emptiest
-    share.
-    """
+    """Divides `rows` into shares of nearly equal numbers of tokens: longest first, each to the smallest share."""
     shares: list[list[TokenRow]] = [[] for _ in range(num_shares)]
     loads = [0] * num_shares
     for row in sorted(rows, key=lambda row: -row.num_tokens):

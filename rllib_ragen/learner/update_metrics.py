@@ -1,4 +1,4 @@
-"""What an update reports: sums over its optimiser steps, turned into means."""
+"""Metrics of an update: sums over its optimiser steps, turned into means."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _TOGETHER: dict[str, Callable[[Sequence[float]], float]] = {
     "skipped_steps": sum,
     "skipped_in_a_row": max,
 }
-"""How the policies' numbers become one; the others' means are taken."""
+"""Reductions over several policies, of metrics that are not averaged."""
 
 
 @dataclass
 class StepReport:
-    """One optimiser step of one module, on this learner."""
+    """Sums of one optimiser step of one module, on this learner."""
 
     sums: torch.Tensor = field(default_factory=lambda: torch.zeros(len(SUMS), dtype=torch.float64))
     largest_gap: torch.Tensor = field(default_factory=lambda: torch.zeros(()))
 
     def add(self, part: Objective) -> None:
-        """Counts a micro-batch."""
+        """Adds the sums of a micro-batch."""
         self.sums = self.sums.to(part.sums.device) + part.sums
         self.largest_gap = torch.maximum(self.largest_gap.to(part.largest_gap.device), part.largest_gap)
 
@@ -56,7 +56,7 @@ class StepReport:
 
 @dataclass
 class UpdateReport:
-    """All optimiser steps of one update of one module."""
+    """Sums of all optimiser steps of one update of one module."""
 
     steps: list[dict[str, float]] = field(default_factory=list)
     norms: dict[str, list[float]] = field(default_factory=dict)
@@ -65,18 +65,18 @@ class UpdateReport:
     most_skipped_in_a_row: int = 0
 
     def add(self, sums: dict[str, float], largest_gap: float) -> None:
-        """Counts a step, in order."""
+        """Adds a step, in order."""
         if not self.steps:
             self.first_largest_gap = largest_gap
         self.steps.append(sums)
 
     def add_norms(self, norms: dict[str, float]) -> None:
-        """Counts the gradient norms of a step that was made, by optimiser."""
+        """Adds the gradient norms of a finished step, by optimiser."""
         for name, norm in norms.items():
             self.norms.setdefault(name, []).append(norm)
 
     def add_skipped(self, in_a_row: int) -> None:
-        """Counts a step that was not made, the `in_a_row`-th one without a step between."""
+        """Counts a skipped step, the `in_a_row`-th in a row."""
         self.skipped_steps += 1
         self.most_skipped_in_a_row = max(self.most_skipped_in_a_row, in_a_row)
 
@@ -84,10 +84,9 @@ class UpdateReport:
         """Returns means over tokens (entropy, clip_fraction, kl), over steps (losses, norms), and of the first step
         (gaps).
 
-        Only in the first step are the weights still those that sampled: its gap is what sampler and learner disagree
-        by, later ones are the policy's own movement; logprob_gap_k3 estimates KL(sampler ‖ learner) in nats per token.
-        The loss metrics are the sums that were minimised. Rows without any gradient are not computed, and so not
-        counted.
+        Only in the first step are the weights still those that sampled: its gap is the difference between sampler and
+        learner, later ones include the policy's own change; logprob_gap_k3 estimates KL(sampler ‖ learner) in nats per
+        token. The loss metrics are the minimised sums. Rows without any gradient are not computed, and so not counted.
         """
         tokens = sum(step["tokens"] for step in self.steps) or math.nan
         first = self.steps[0]
@@ -110,9 +109,9 @@ class UpdateReport:
 
 
 def learner_metrics(by_policy: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Returns the metrics of an update; with several policies also each one's, as `<metric>_<policy>`.
+    """Returns the metrics of an update; with several policies also those of each, as `<metric>_<policy>`.
 
-    `kl` is there only with a reference.
+    There is a `kl` only with a reference.
     """
     names = [name for name in (*LEARNER_METRICS, "kl") if all(name in own for own in by_policy.values())]
     values = {name: [float(own[name]) for own in by_policy.values()] for name in names}

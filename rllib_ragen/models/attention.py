@@ -15,9 +15,9 @@ from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 ATTENTION = "ragen_grouped"
-"""Name for `attn_implementation`; importing this module registers it."""
+"""Name for `attn_implementation`, registered by importing this module."""
 _BLOCK = 64
-"""Queries of one block: with fewer the matrices get too thin, with more too little is left out."""
+"""Queries of one block: chosen freely; smaller blocks make thinner matrices, larger ones compute more masked keys."""
 
 
 def grouped_attention(
@@ -30,7 +30,7 @@ def grouped_attention(
     dropout: float = 0.0,
     **kwargs: object,
 ) -> tuple[Tensor, None]:
-    """Returns softmax attention whose query heads share their group's keys without repeating them.
+    """Computes softmax attention in which the query heads of a group share its keys without copies of them.
 
     Args:
         module: the attention layer; only its `training` flag is read.
@@ -64,9 +64,7 @@ def grouped_attention(
 
 
 def _causal(query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Tensor:
-    """Returns causal attention block by block of queries: keys after a block are left out, nearly half of all the
-    work.
-    """
+    """Computes causal attention by blocks of queries, without the keys after each block: nearly half of the work."""
     blocks, end = [], 0
     for block in query.split(_BLOCK, dim=2):
         start, end = end, end + block.shape[2]
@@ -77,7 +75,7 @@ def _causal(query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Tensor
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
-    """Returns [B, H, Q, D] of scaled queries."""
+    """Computes attention [B, H, Q, D] of scaled queries."""
     batch, heads, queries, size = query.shape
     groups, keys = key.shape[1], key.shape[2]
     grouped = query.reshape(batch, groups, heads // groups * queries, size)
@@ -92,7 +90,9 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, drop
 
 
 def additive_mask(allowed: Tensor, dtype: torch.dtype) -> Tensor:
-    """Returns 0 where `allowed`, else the dtype's lowest finite number: a row with nothing allowed stays finite."""
+    """Returns 0 where `allowed`, else the dtype's lowest finite number, so that a row without allowed keys stays
+    finite.
+    """
     return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill_(~allowed, torch.finfo(dtype).min)
 
 
@@ -104,7 +104,7 @@ def _masked(scores: Tensor, mask: Tensor) -> Tensor:
 
 @lru_cache(maxsize=256)
 def _causal_mask(start: int, end: int, keys: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Returns [1, 1, end - start, keys] for the queries at positions start … end - 1."""
+    """Returns the mask [1, 1, end - start, keys] for the queries at positions start … end - 1."""
     with torch.inference_mode(False):
         allowed = torch.ones(end - start, keys, dtype=torch.bool, device=device).tril(start)
         return additive_mask(allowed, dtype)[None, None]

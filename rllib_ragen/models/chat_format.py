@@ -1,4 +1,4 @@
-"""Chat templates as token deltas: what a context starts with, and what it gains after each reply.
+"""Chat templates as token deltas: the start of a context, and its growth after each reply.
 
 Earlier turns are never rendered again. What follows a reply is found by rendering a stand-in reply once, cutting behind
 it and tokenising the rest on its own, so that no template can rewrite sampled tokens (drop a `<think>`, merge messages)
@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
@@ -24,15 +23,15 @@ _MARK = "RAGENSTANDIN"
 THINK, THOUGHT_END = "<think>", "</think>"
 _ROLES = ("system", "user", "assistant")
 _CACHE = 4096
-"""Texts whose tokens are remembered: prompts of a batch are much alike."""
+"""Size of the cache of tokenised texts: chosen freely, above the different prompts of a batch."""
 
 
 class ChatFormat:
-    """One tokenizer's chat template, ready for token-exact multi-turn rollouts.
+    """A tokenizer's chat template, for token-exact multi-turn rollouts.
 
     `stop_token_ids` end a reply: the template's end-of-turn token, the tokenizer's and the generation config's EOS.
-    `reply_prefix` is what the prompt already says of the reply; it is never trained, and `reply_text` puts it back.
-    `opening` is how the template itself ends a prompt, without white space behind it.
+    `reply_prefix` is the part of the reply that the prompt already holds; it is never trained, and `reply_text` adds
+    it. `opening` is the template's own end of a prompt, without trailing white space.
     """
 
     def __init__(
@@ -41,14 +40,14 @@ class ChatFormat:
         *,
         reply_prefix: str = "",
         extra_stop_ids: Sequence[int] = (),
-        template_kwargs: Mapping[str, Any] | None = None,
+        template_kwargs: Mapping[str, object] | None = None,
     ) -> None:
-        """Reads the template's habits off a stand-in conversation.
+        """Finds out the template's structure from a stand-in conversation.
 
         Args:
             tokenizer: any transformers tokenizer with a chat template.
-            reply_prefix: text every reply must start with, such as `<think>`. Where the template's own prompt ends with
-                `<think>`, that is noticed and not said twice.
+            reply_prefix: text that every reply starts with, such as `<think>`. If the template's own prompt ends with
+            it, it is not added again.
             extra_stop_ids: further stop tokens, such as a generation config's EOS list.
             template_kwargs: variables of the template (`enable_thinking`, `date_string` …).
 
@@ -79,7 +78,7 @@ class ChatFormat:
 
     @classmethod
     def from_folder(
-        cls, path: str | Path, *, reply_prefix: str = "", template_kwargs: Mapping[str, Any] | None = None
+        cls, path: str | Path, *, reply_prefix: str = "", template_kwargs: Mapping[str, object] | None = None
     ) -> ChatFormat:
         """Returns the format of a model folder, with the stop tokens of its generation_config.json.
 
@@ -94,7 +93,7 @@ class ChatFormat:
         return cls(tokenizer, reply_prefix=reply_prefix, extra_stop_ids=stops, template_kwargs=template_kwargs)
 
     def with_clock(self, clock: Callable[[str], str]) -> ChatFormat:
-        """Returns the same format on another day: `clock` answers what a template asks `strftime_now`."""
+        """Returns the same format on another day: `clock` replaces the template's `strftime_now`."""
         prefix, stops = self._given
         other = ChatFormat(
             self.tokenizer, reply_prefix=prefix, extra_stop_ids=stops, template_kwargs=self.template_kwargs
@@ -103,7 +102,7 @@ class ChatFormat:
         return other
 
     def text(self, messages: Sequence[Mapping[str, str]]) -> str:
-        """Says what the template makes of a conversation, up to the model's next token.
+        """Renders a conversation, up to the model's next token.
 
         Raises:
             ValueError: the template refuses it; one sentence.
@@ -111,8 +110,8 @@ class ChatFormat:
         return self._render([dict(message) for message in messages])
 
     def first_prompt(self, system: str, user: str) -> list[int]:
-        """Returns token ids of the whole first prompt. A template without a system role gets `system` atop the user
-        message.
+        """Returns the token ids of the whole first prompt. Without a system role in the template, `system` is put
+        before the user message.
         """
         return list(self._first(system, user))
 
@@ -140,13 +139,13 @@ class ChatFormat:
         return list(self._encode(self._render(self._with_system(system, told)) + self._prompt_suffix))
 
     def next_prompt(self, user: str, finished: bool, stop_id: int | None = None) -> list[int]:
-        """Says what the context gains after a reply: everything up to the model's next token.
+        """Returns the token ids that follow a reply, up to the model's next token.
 
         Args:
             user: the next user message.
             finished: whether the reply ended with a stop token, which then is in the context already. Otherwise the
-                end of turn is part of what this returns.
-            stop_id: which stop token was sampled; default: the template's own.
+            result includes the end of turn.
+            stop_id: the stop token that was sampled; default: the template's own.
         """
         has_end = finished and stop_id in (None, self.end_of_turn_id)
         return list(self._next(user)[1 if has_end else 0])
@@ -200,7 +199,7 @@ class ChatFormat:
         return text
 
     def _tail(self, user: str) -> str:
-        """Says what the template puts behind a reply when `user` is said next."""
+        """Returns the template's text after a reply that is followed by the message `user`."""
         roles = ("user", "assistant", "user")
         text = self._render([{"role": r, "content": c} for r, c in zip(roles, ("Hello", _MARK, user), strict=True)])
         if text.count(_MARK) != 1:
@@ -208,7 +207,7 @@ class ChatFormat:
         return text.split(_MARK)[1]
 
     def _system_is_kept(self) -> bool:
-        """Says whether the template has a system role: some refuse it, some drop it silently."""
+        """Returns whether the template has a system role: some refuse it, some drop it silently."""
         messages = [{"role": "system", "content": _MARK}, {"role": "user", "content": "Hello"}]
         try:
             return _MARK in self._render(messages)
@@ -216,7 +215,7 @@ class ChatFormat:
             return False
 
     def _find_end_of_turn(self) -> int | None:
-        """Returns the special token right behind a reply, or None if the template closes turns with plain text."""
+        """Returns the special token right after a reply, or None if the template ends turns with plain text."""
         added = self.tokenizer.added_tokens_decoder
         for token in self._encode(self._tail("Hello")):
             if token in added:
@@ -239,7 +238,7 @@ def _special_pattern(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str] | No
 
 
 def _generation_stops(path: Path) -> list[int]:
-    """Returns EOS ids of a generation config; empty if there is none."""
+    """Returns the EOS ids of a generation config; empty if there is none."""
     if not path.is_file():
         return []
     eos = token_ids(read_object(path).get("eos_token_id"))

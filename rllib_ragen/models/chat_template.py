@@ -1,4 +1,4 @@
-"""A tokenizer's chat template as the second config that it is: which variables it has, and today's date in it."""
+"""The configurable part of a tokenizer's chat template: its variables, and the date."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from transformers import PreTrainedTokenizerBase
 from rllib_ragen.config.errors import nearest
 
 NOW = "strftime_now"
-"""transformers' function for templates that tell the date; as a variable: the date to tell instead."""
+"""Name of transformers' date function in templates; as a variable: the date to show instead of today's."""
 _OURS = {"messages", "tools", "documents", "raise_exception", *inspect.signature(
     PreTrainedTokenizerBase.apply_chat_template
 ).parameters} - {"kwargs"}  # fmt: skip
-"""What a conversation is rendered with: not to be said by anybody else."""
+"""Variables that rendering itself sets, and users may not."""
 
 
 def template_text(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Returns the template that conversations are rendered with.
+    """Returns the template of a tokenizer.
 
     Raises:
-        ValueError: there is none, several without a default, or something that is no text.
+        ValueError: there is none, several without a default, or one that is not text.
     """
     found: Any = tokenizer.chat_template
     if not found:
@@ -45,10 +45,10 @@ def template_text(tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 def template_variables(template: str) -> set[str]:
-    """Returns names that a template uses and does not set itself.
+    """Returns the names that a template uses and does not set itself.
 
     Raises:
-        ValueError: it is no Jinja template; one sentence.
+        ValueError: it is not a Jinja template; one sentence.
     """
     try:
         parsed = Environment(extensions=[loopcontrols, _Generation], autoescape=True).parse(template)
@@ -57,7 +57,7 @@ def template_variables(template: str) -> set[str]:
     return set(meta.find_undeclared_variables(parsed))
 
 
-def check_variables(template: str, given: Mapping[str, Any]) -> None:
+def check_variables(template: str, given: Mapping[str, object]) -> None:
     """Checks that the template has the variables `given`.
 
     Raises:
@@ -71,11 +71,11 @@ def check_variables(template: str, given: Mapping[str, Any]) -> None:
             )
 
 
-def rendering_variables(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns `model.template_kwargs` as a template gets them: a pinned date as the function that templates ask for it.
+def rendering_variables(given: Mapping[str, object]) -> dict[str, Any]:
+    """Converts `model.template_kwargs` for the template: a fixed date becomes the date function.
 
     Raises:
-        ValueError: a name that is not to be set, or a date that is none; one sentence with the key.
+        ValueError: a name that may not be set, or an invalid date; one sentence with the key.
     """
     if taken := sorted(_OURS & given.keys()):
         raise ValueError(f"model.template_kwargs: {taken[0]!r} is what conversations are rendered with; not to be set")
@@ -96,11 +96,11 @@ def _clock_at(date: object) -> Callable[[str], str]:
 
 
 class _Generation(Extension):
-    """transformers' `{% generation %}` block, for parsing alone."""
+    """transformers' `{% generation %}` block, for parsing only."""
 
     tags = {"generation"}  # noqa: RUF012 - jinja2's own annotation
 
     def parse(self, parser: Parser) -> list[nodes.Node]:
-        """Returns its contents, which are read as if the block were not there."""
+        """Returns the block's contents, as if the block were not there."""
         next(parser.stream)
         return list(parser.parse_statements(("name:endgeneration",), drop_needle=True))

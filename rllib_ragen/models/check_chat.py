@@ -1,4 +1,4 @@
-"""Whether a chat template, the reply grammar and the keys about them say the same; else every reply is malformed."""
+"""Consistency of chat template, reply grammar and their config keys, without which every reply is malformed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TODAY = "RAGENTODAY"
 _STANDIN = "RAGENSTANDIN"
 _REPLIES = {True: "<think>a</think><answer>b</answer>", False: "<answer>b</answer>"}
 _SWITCHES = ("enable_thinking", "thinking")
-"""Names that families of models have for the variable that turns thoughts on and off."""
+"""Template variables of some model families that turn thoughts on and off."""
 _DATES = ("date_string", "current_date", "today", "date")
 
 
@@ -19,7 +19,7 @@ def check_chat(chat: ChatFormat, think: bool | None) -> None:
     """Checks that replies in this format can be well-formed, turn after turn, on any day.
 
     Args:
-        chat: of the model, with the run's `env.reply_prefix` and `model.template_kwargs`.
+        chat: the model's format, with the run's `env.reply_prefix` and `model.template_kwargs`.
         think: the run's `env.think`; None for environments with a grammar of their own.
 
     Raises:
@@ -88,7 +88,7 @@ def _check_history(chat: ChatFormat) -> None:
 
 
 def _talk(turns: int, *, system: bool = False) -> list[dict[str, str]]:
-    """Returns a conversation of so many user messages, with a stand-in for each reply."""
+    """Returns a conversation of `turns` user messages, with a stand-in for each reply."""
     messages = [{"role": "system", "content": "Rules"}] if system else []
     for turn in range(turns):
         if turn:

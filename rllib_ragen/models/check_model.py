@@ -1,4 +1,4 @@
-"""Whether transformers can make a trainable causal LM of a model folder, and its tokenizer fits; no weight is read."""
+"""Checks that transformers can load a model folder as a trainable causal LM with its tokenizer; reads no weight."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rllib_ragen.models.load import load_config, load_tokenizer, weightless_mode
 
 
 def check_model(folder: Path, max_context_tokens: int) -> None:
-    """Checks architecture, lengths, weights, vocabulary and end-of-text tokens of a folder that was found.
+    """Checks architecture, lengths, weights, vocabulary and end-of-text tokens of an existing folder.
 
     Raises:
         ConfigError: one sentence that names the key.

@@ -1,6 +1,6 @@
-"""The model folder: where it is, and whether its files are what a loader needs. Imports neither torch nor transformers.
+"""The model folder: where it is, and whether its files are complete. Imports neither torch nor transformers.
 
-What only transformers can tell is in check_model.py.
+Checks that need transformers are in check_model.py.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ from rllib_ragen.models.folder_files import check_files, read_object
 from rllib_ragen.models.weight_headers import check_weights
 
 GAME_MODEL_LENGTH = 4_096
-"""Tokens that the small model of a game takes; it is made when it is first needed (models.tiny.game_model)."""
+"""Context length in tokens of the small model of a game, which is made when it is first needed
+(models.tiny.game_model): chosen freely.
+"""
 _EMBEDDED = Path(__file__).parent / "tiny" / "checkpoint"
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
 _LENGTHS = (
     *("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length", "max_sequence_length"),
     *("max_seq_length", "seq_len", "max_target_positions"),
 )
-"""Keys under which architectures say how many positions they know."""
+"""Config keys in which architectures keep their number of positions."""
 _SCALED = ("linear", "dynamic", "yarn")
-"""Kinds of RoPE scaling that stretch the original length by their factor; others state the stretched length."""
+"""Kinds of RoPE scaling that multiply the original length by their factor; for others the config has the product."""
 
 
 def model_folder(path: str) -> Path:
@@ -41,9 +43,9 @@ def model_folder(path: str) -> Path:
 
 
 def check_model_folder(path: str, max_context_tokens: int, *, in_game: bool = False) -> Path:
-    """Returns the folder, if it holds a model with tokenizer that takes `max_context_tokens`.
+    """Checks that the folder holds a model and tokenizer for `max_context_tokens` → the folder.
 
-    `in_game`: `tiny` means the small model of a game. It need not be there yet: the embedded one stands in for it here.
+    `in_game`: `tiny` means the small model of a game, which need not exist yet: here the embedded one stands in for it.
 
     Raises:
         ValueError: it does not; one sentence that names the key.
@@ -76,7 +78,7 @@ def check_model_folder(path: str, max_context_tokens: int, *, in_game: bool = Fa
 
 
 def language_config(folder: Path) -> Tree:
-    """Returns config.json of a model folder; of a model of several kinds of input, the language model's part.
+    """Reads config.json of a model folder; of a multimodal model, the language model's part.
 
     Raises:
         ValueError: it cannot be read; one sentence.
@@ -89,10 +91,10 @@ def language_config(folder: Path) -> Tree:
 
 
 def position_limit(config: Mapping[str, object]) -> int | None:
-    """Returns positions that a model knows, RoPE scaling included; None: its config states no limit.
+    """Returns the number of positions of a model, with RoPE scaling; None: its config has no limit.
 
     Raises:
-        ValueError: a length or factor that is no positive number.
+        ValueError: a length or factor that is not a positive number.
     """
     stated: list[int] = []
     for key in _LENGTHS:

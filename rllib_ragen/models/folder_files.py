@@ -1,4 +1,4 @@
-"""The files that loaders read from a model folder: there, whole, and JSON where they are to be."""
+"""The files that loaders read from a model folder: present, complete, and valid JSON."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 MODEL_WEIGHTS = "model.safetensors"
-"""Weights in a transformers folder, where they are in one file."""
+"""Weights of a transformers folder that has them in one file."""
 _READ = ("*.json", "*.safetensors", "*.model", "*.txt", "*.jinja")
-"""What transformers, vLLM, peft and this project read; everything else in a folder is nobody's business."""
+"""Patterns of the files that transformers, vLLM, peft and this project read."""
 _MAYBE_EMPTY = ("merges.txt",)
 _OBJECTS = (
     *("config.json", "generation_config.json", "model.safetensors.index.json", "chat_template.json"),
@@ -19,10 +19,10 @@ _LFS = b"version https://git-lfs.github.com/spec/"
 
 
 def check_files(folder: Path) -> None:
-    """Checks that the files of `folder` can be read, are no Git-LFS pointers and, where they must be, JSON objects.
+    """Checks that the files of `folder` are readable, not Git-LFS pointers and, where necessary, JSON objects.
 
     Raises:
-        ValueError: one sentence that names the first file that is not.
+        ValueError: one sentence that names the first bad file.
     """
     for path in sorted({path for pattern in _READ for path in folder.glob(pattern)}):
         if path.is_symlink() and not path.exists():
@@ -36,10 +36,10 @@ def check_files(folder: Path) -> None:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Returns the JSON object that a file of a model folder holds.
+    """Reads the JSON object in a file of a model folder.
 
     Raises:
-        ValueError: it cannot be read, or holds something else; one sentence.
+        ValueError: it cannot be read, or is not a JSON object; one sentence.
     """
     try:
         tree = json.loads(path.read_text(encoding="utf-8"))
@@ -53,7 +53,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def token_ids(value: object) -> list[int] | None:
-    """Returns `eos_token_id` and the like: null, a number, or a list of them; None if it is nothing of these."""
+    """Returns token ids as a list, from null, a number, or a list of numbers; None for anything else."""
     found: list[object] = value if isinstance(value, list) else [] if value is None else [value]
     whole = [one for one in found if isinstance(one, int) and not isinstance(one, bool) and one >= 0]
     return whole if len(whole) == len(found) else None
@@ -74,6 +74,6 @@ def _check_beginning(path: Path) -> None:
 
 
 def _check_generation(path: Path) -> None:
-    """Checks only what is used: which tokens end a reply."""
+    """Checks the only part that is used: the tokens that end a reply."""
     if path.is_file() and token_ids(found := read_object(path).get("eos_token_id")) is None:
         raise ValueError(f"model.path: eos_token_id in {path} must be a token id or a list of them, got {found!r}")

@@ -1,4 +1,4 @@
-"""FSDP2: every learner keeps a part of every weight, and a layer gathers its own while it computes."""
+"""FSDP2: every learner keeps a part of every weight, and each layer gathers its weights while it computes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 
 def shard(module: nn.Module, layers: Sequence[nn.Module], methods: Sequence[str], device: torch.device) -> None:
-    """Splits the weights of `module` among all processes of the group, and moves its part to `device`.
+    """Shards the weights of `module` among all processes of the group, and moves this process's part to `device`.
 
-    A collective call; all processes hold the same weights. Layers gather their weights one after the other, forward and
-    backward; what is in none of them is gathered for as long as one of `methods` runs. Outside of these every weight
-    is a DTensor, and every gradient the sum over the processes.
+    A collective call; all processes must have the same weights. Layers gather their weights one after the other,
+    forward and backward; weights outside of layers are gathered while one of `methods` runs. Otherwise every weight is
+    a DTensor, and every gradient the sum over the processes.
     """
     if device.type == "cuda":
         torch.cuda.set_device(device)
@@ -34,14 +34,14 @@ def shard(module: nn.Module, layers: Sequence[nn.Module], methods: Sequence[str]
 
 
 def is_sharded(module: nn.Module) -> bool:
-    """Says whether `shard` has split it: then every forward pass is a collective call."""
+    """Returns whether `module` is sharded: then every forward pass is a collective call."""
     return isinstance(module, FSDPModule)
 
 
 def gathered(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """Returns the whole of each tensor, by name, one at a time.
+    """Yields each tensor by name, gathered if it is sharded.
 
-    Of sharded ones a collective call, which yields them to the first process only: no other one has a use for them.
+    For sharded tensors a collective call that yields them on the first process only.
     """
     for name, tensor in tensors.items():
         if not isinstance(tensor, DTensor):
@@ -53,12 +53,14 @@ def gathered(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
 
 
 def own_part(tensor: Tensor) -> Tensor:
-    """Says what of a tensor is in this process: all of it, unless it is sharded."""
+    """Returns this process's part of a tensor: all of it, unless it is sharded."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def like(tensor: Tensor, whole: Tensor) -> Tensor:
-    """Returns `whole` on the device of `tensor` and, if that is sharded, this process's part of it. Nothing is sent."""
+    """Returns `whole` on the device of `tensor`, or this process's part of it if `tensor` is sharded; not a
+    collective.
+    """
     if not isinstance(tensor, DTensor):
         return whole.to(tensor.device)
     # Every process has the whole, so none needs to be sent its part.

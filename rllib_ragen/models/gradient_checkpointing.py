@@ -1,4 +1,4 @@
-"""Gradient checkpointing: layers keep their input only, and compute the rest again in the backward pass."""
+"""Gradient checkpointing: layers keep only their input, and recompute the rest in the backward pass."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 @contextmanager
 def recomputed_layers(llm: PreTrainedModel) -> Iterator[None]:
-    """Lets forward passes of `llm` within it keep one hidden state per layer and token.
+    """Checkpoints the layers in forward passes of `llm`: they keep one hidden state per layer and token.
 
-    transformers' own switch works in training mode only, in which dropout is on and the policy that is trained is not
-    the one that samples; it also takes the cache from a sampler that shares the module.
+    transformers' own switch works only in training mode, whose dropout makes the trained policy differ from the one
+    that samples; it also disables the cache of a sampler that shares the module.
     """
     layers = layers_to_recompute(llm)
     for layer in layers:
@@ -30,7 +30,7 @@ def recomputed_layers(llm: PreTrainedModel) -> Iterator[None]:
 
 
 def layers_to_recompute(llm: PreTrainedModel) -> list[GradientCheckpointingLayer]:
-    """Returns the same as `layers_of`.
+    """Returns `layers_of` the model, which must have some.
 
     Raises:
         ValueError: it has none.

@@ -1,4 +1,4 @@
-"""The policy as an RLlib module: a transformers causal LM and, where the estimator wants one, a value head."""
+"""The policy as an RLlib module: a transformers causal LM and, if the estimator needs one, a value head."""
 
 from __future__ import annotations
 
@@ -42,20 +42,22 @@ class ModuleSettings(TypedDict):
     path: str
     """Folder of a transformers model with safetensors."""
     dtype: str
-    """Type of the sampler's weights and of activations. bfloat16: the learner keeps float32 weights and autocasts."""
+    """Type of the sampler's weights and of activations. With bfloat16 the learner keeps float32 weights and
+    autocasts.
+    """
     temperature: float
-    """Log-probs are those of softmax(logits / temperature), as the sampler's are."""
+    """Temperature of the log-probs, softmax(logits / temperature), as in the sampler."""
     value_head: bool
     seed: int
-    """Seed of what the model folder does not hold: critic and adapters."""
+    """Seed of the initialisation of critic and adapters, which the model folder does not hold."""
     grouped_attention: bool
-    """This project's plain attention instead of SDPA: faster for small models on a CPU."""
+    """Whether to use this project's plain attention instead of SDPA: faster for small models on a CPU."""
     lora: LoraSettings | None
-    """Adapters that a learner trains instead of the model's weights."""
+    """Adapters that a learner trains instead of the model's weights; None: none."""
 
 
 class TokenOutputs(TypedDict, total=False):
-    """One entry per trained token, row by row: [N]."""
+    """Outputs [N], one entry per trained token, row by row."""
 
     logprobs: Tensor
     entropy: Tensor
@@ -63,10 +65,10 @@ class TokenOutputs(TypedDict, total=False):
 
 
 class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
-    """Scores given tokens; generation is the engines' business.
+    """The policy's log-probs, entropies and values of given tokens; generation is done by engines.
 
-    On a learner weights are float32 (masters); an inference-only copy has the sampler's dtype. A learner may train
-    adapters alone: its state is theirs then, while samplers have a plain model and get merged weights.
+    On a learner weights are float32 (masters); an inference-only copy has the sampler's dtype. A learner may train only
+    adapters: its state is theirs then, while samplers have a plain model and get merged weights.
     """
 
     llm: PreTrainedModel
@@ -150,11 +152,11 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         return module
 
     def get_non_inference_attributes(self) -> list[str]:
-        """Samplers need no critic."""
+        """Returns the critic's attribute: samplers do not need it."""
         return ["value_head"] if self.model_config["value_head"] else []
 
     def train(self, mode: bool = True) -> LLMRLModule:
-        """Keeps dropout off: the policy that is trained must be the one that samples."""
+        """Keeps dropout off, because the trained policy must be the one that samples."""
         super().train(mode)
         self.llm.eval()
         return self
@@ -168,15 +170,14 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         entropy: bool = True,
         recompute: bool = False,
     ) -> TokenOutputs:
-        """Returns Log-prob and entropy (nats) of trained tokens, and the critic's value of the state each is sampled
-        in.
+        """Computes log-prob and entropy (nats) of trained tokens, and the critic's value of the state before each.
 
         Args:
             input_ids: [B, T] int64, right-padded with any token. Causal attention needs no mask then.
-            trained: [B, T] bool; True where token i is to be scored from tokens < i. Never at i = 0.
-            logprobs: whether log-probs are wanted.
-            entropy: whether entropies are wanted, too.
-            recompute: compute layers again in the backward pass instead of keeping what is in them.
+            trained: [B, T] bool; True where token i is scored from tokens < i. Never at i = 0.
+            logprobs: whether to compute log-probs.
+            entropy: whether to compute entropies as well.
+            recompute: recompute layers in the backward pass instead of keeping their activations.
 
         Returns:
             Tensors [N] in float32, N = trained.sum(), in row-major order. Only those N positions go through the
@@ -210,10 +211,10 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
             return self.llm(**inputs)
 
     def shard(self, device: torch.device) -> None:
-        """Splits the weights among the learners (FSDP2), and moves this one's part to `device`. A collective call.
+        """Shards the weights among the learners (FSDP2), and moves this one's part to `device`. A collective call.
 
         Raises:
-            ValueError: a model without the layers that would gather their weights one after the other.
+            ValueError: the model has no layers that could gather their weights one after the other.
         """
         layers = layers_of(self.llm)
         if not layers:
@@ -245,12 +246,10 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         inference_only: bool = False,
         **kwargs: object,
     ) -> WeightState:
-        """Returns weights by name, tied ones once; copies. With adapters: theirs and the critic's, as only they are
-        trained.
+        """Returns copies of the weights by name, tied ones once. With adapters only theirs and the critic's.
 
-        inference_only: the LM alone, as a plain transformers model (adapters merged), in the sampler's dtype.
-
-        With sharded weights a collective call: the first learner gets the state, the others nothing.
+        inference_only: only the LM, as a plain transformers model (adapters merged), in the sampler's dtype.
+        A collective call if the weights are sharded: the first learner gets the state, the others nothing.
         """
         return {name: to_array(t).copy() for name, t in gathered(self.tensors(inference_only=inference_only))}
 
@@ -267,7 +266,9 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         )
 
     def tensors(self, *, inference_only: bool) -> dict[str, Tensor]:
-        """Returns the same as `get_state`, as tensors that share memory where types allow; sharded ones stay so."""
+        """Returns the state of `get_state` as tensors that share memory where types allow; sharded ones stay
+        sharded.
+        """
         if inference_only:
             state = without_twins(self._plain_state())
             return {LLM + name: tensor.to(self.dtype) for name, tensor in state.items()}
@@ -279,7 +280,7 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         return {name: tensor for name, tensor in state.items() if is_adapter(name) or name.startswith(VALUE_HEAD)}
 
     def _plain_state(self) -> dict[str, Tensor]:
-        """Copies the state of the LM as a plain transformers model."""
+        """Returns the LM's state as a plain transformers model."""
         if not self.adapted:
             return self.llm.state_dict()
         from rllib_ragen.models.lora import merged_state
@@ -287,7 +288,7 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         return merged_state(self.llm)
 
     def _hidden(self, input_ids: Tensor, recompute: bool) -> Tensor:
-        """Returns [B, T, H] what the output layer would see."""
+        """Computes the hidden states [B, T, H] before the output layer."""
         beat()
         layers = recomputed_layers(self.llm) if recompute else nullcontext()
         with self._output_layer_sees(slice(0)) as hidden, layers, self.autocast(input_ids.device):
@@ -296,7 +297,7 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
 
     @contextmanager
     def _output_layer_sees(self, positions: slice) -> Iterator[list[Tensor]]:
-        """Yields a list that will hold [B, T, H] what is meant for the output layer, which gets `positions` alone."""
+        """Yields a list that receives the hidden states [B, T, H], while the output layer gets only `positions`."""
         hidden: list[Tensor] = []
 
         def select(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor]:
@@ -315,7 +316,7 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
         check_head(self.llm, hidden[0], logits)
 
     def autocast(self, device: torch.device) -> torch.autocast:
-        """Returns bfloat16 activations on float32 weights, where that is what the settings say."""
+        """Returns the context for bfloat16 activations on float32 weights, enabled if the settings ask for it."""
         half = self.dtype == torch.bfloat16 and not self.inference_only
         return torch.autocast(device.type, torch.bfloat16, enabled=half)
 
@@ -323,9 +324,8 @@ class LLMRLModule(TorchRLModule, InferenceOnlyAPI):
 class ValueHead(nn.Module):
     """Critic on the policy's last hidden state: V = w₂ · tanh(W₁ h). Starts at V = 0, always in float32.
 
-    The hidden state is detached: a fresh critic's gradients would wear a pretrained policy's features away, and the
-    policy's gradient stays exactly that of the policy loss. The price is a critic that can only use what the policy
-    already represents.
+    The hidden state is detached: a fresh critic's gradients would damage a pretrained policy's features, and the
+    policy's gradient stays exactly that of the policy loss. The price is a critic that can only use existing features.
     """
 
     def __init__(self, hidden_size: int, seed: int) -> None:
@@ -339,6 +339,6 @@ class ValueHead(nn.Module):
         nn.init.zeros_(self.outer.bias)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Returns [N, H] → [N]"""
+        """Computes values [N] of hidden states [N, H]."""
         value: Tensor = self.outer(torch.tanh(self.inner(hidden.detach().float())))[:, 0]
         return value

@@ -1,6 +1,6 @@
-"""The only way from a model folder into memory: transformers' files and safetensors, never the folder's own code.
+"""The only loader of model folders: transformers' files and safetensors, never the folder's own code.
 
-Where `trust_remote_code` is left out, transformers asks on the terminal whether the folder's code may run.
+If `trust_remote_code` is left out, transformers asks on the terminal whether the folder's code may run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from transformers.utils import logging as transformers_logging
 
 
 def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
-    """Returns the tokenizer in a model folder.
+    """Loads the tokenizer of a model folder.
 
     Raises:
         ValueError: there is no usable one; one sentence.
@@ -31,7 +31,7 @@ def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerBase:
 
 
 def load_config(folder: str | Path) -> Any:
-    """Returns the model's config, with what its architecture fills in.
+    """Loads the model's config, with its architecture's defaults.
 
     Raises:
         ValueError: there is no usable one; one sentence.
@@ -48,8 +48,8 @@ def load_model(
     """Loads a causal LM with its weights from safetensors, on the CPU.
 
     Args:
-        folder: of the model.
-        dtype: of its weights here.
+        folder: folder of the model.
+        dtype: type of the loaded weights.
         adapter: a peft folder to merge into them.
         attention: transformers' `attn_implementation`; None: its choice.
     """
@@ -73,16 +73,16 @@ def load_model(
 
 
 def empty_model(config: Any) -> PreTrainedModel:
-    """Returns the model of `load_config`'s result without weights: only their names and shapes (meta device)."""
+    """Returns a model of `load_config`'s result without weights: only their names and shapes (meta device)."""
     with torch.device("meta"):
         model: PreTrainedModel = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
     return model
 
 
 def weightless_model(folder: str | Path, attention: str | None = None) -> tuple[PreTrainedModel, dict[str, set[str]]]:
-    """Says what `load_model` would make, without reading any weight → (it, on the meta device; what did not fit).
+    """Makes the model of `load_model` on the meta device, without reading any weight → (model, mismatches).
 
-    What did not fit: `missing_keys` of the model, `unexpected_keys` of the files, `mismatched_keys` of other shapes.
+    Mismatches: `missing_keys` of the model, `unexpected_keys` of the files, `mismatched_keys` with other shapes.
 
     Raises:
         ValueError: transformers cannot load it; one sentence.
@@ -114,6 +114,6 @@ def weightless_model(folder: str | Path, attention: str | None = None) -> tuple[
 
 
 def first_line(error: BaseException) -> str:
-    """Says what an error says, in one line."""
+    """Returns the first line of an error's message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""From hidden states to logits: the output layer, and what model families do to its result."""
+"""From hidden states to logits: the output layer, and the scaling and capping of some model families."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 _TOLERANCE = 1e-3
-"""Largest difference of float32 logits that is taken for rounding, and not for another kind of head."""
+"""Largest difference of float32 logits that counts as rounding and not as another kind of head: chosen freely."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class LogitHead:
 
     @classmethod
     def of(cls, llm: PreTrainedModel, temperature: float) -> LogitHead:
-        """Returns the head that the model's configuration asks for."""
+        """Makes the head that the model's configuration describes."""
         config: Any = llm.config.get_text_config()
         factor = getattr(config, "logit_scale", None) or getattr(config, "lm_head_multiplier", None) or 1.0
         scaling = getattr(config, "logits_scaling", None) or 1.0
@@ -31,7 +31,7 @@ class LogitHead:
         return cls(float(factor) / float(scaling), None if cap is None else float(cap), temperature)
 
     def logits(self, hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """Returns [N, H] → [N, V], float32 (float64 stays)."""
+        """Computes logits [N, V] of hidden states [N, H], in float32 (float64 stays)."""
         raw = nn.functional.linear(hidden, weight, bias)
         raw = raw if raw.dtype == torch.float64 else raw.float()
         if self.cap is not None:
@@ -40,7 +40,7 @@ class LogitHead:
         return raw if scale == 1.0 else raw.mul_(scale)
 
     def to_raw(self, gradient: Tensor, logits: Tensor | None) -> Tensor:
-        """Turns dL/dlogits into dL/d(W h + b), in place. `logits` are needed with a cap only."""
+        """Turns dL/dlogits into dL/d(W h + b), in place. `logits` are needed only with a cap."""
         scale = self.factor / self.temperature
         if self.cap is not None:
             assert logits is not None
@@ -49,10 +49,10 @@ class LogitHead:
 
 
 def check_head(llm: PreTrainedModel, hidden: Tensor, logits: Tensor) -> None:
-    """Compares the model's own `logits` [..., V] with those that its head gives for `hidden` [..., H].
+    """Compares the model's own `logits` [..., V] with those of LogitHead for `hidden` [..., H].
 
     Raises:
-        ValueError: they differ, so the model does something to them that this project does not know.
+        ValueError: they differ, so the model has a head that this project does not know.
     """
     layer: Any = llm.get_output_embeddings()
     own = LogitHead.of(llm, 1.0).logits(hidden, layer.weight, layer.bias)

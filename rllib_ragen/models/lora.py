@@ -1,4 +1,4 @@
-"""Low-rank adapters in a transformers model, by the library peft. Import it only where adapters are asked for."""
+"""Low-rank adapters in a transformers model, by the library peft. Imported only if adapters are asked for."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _PARTS = (".lora_A.", ".lora_B.")
 
 
 def is_adapter(name: str) -> bool:
-    """Says whether a weight of that name is an adapter's."""
+    """Returns whether a weight of that name is an adapter's."""
     return any(part in name for part in _PARTS)
 
 
 def add_adapters(llm: PreTrainedModel, settings: LoraSettings, seed: int = 0) -> None:
-    """Gives linear layers of `llm` adapters, in place, that change nothing yet (B = 0), and freezes all else.
+    """Adds adapters to linear layers of `llm`, in place, without effect yet (B = 0), and freezes all other weights.
 
     Raises:
-        ValueError: a target that is no linear layer, or the head.
+        ValueError: a target that is not a linear layer, or is the head.
     """
     head = llm.get_output_embeddings()
     layers = [n for n, module in llm.named_modules() if isinstance(module, nn.Linear | Conv1D) and module is not head]
@@ -43,7 +43,7 @@ def add_adapters(llm: PreTrainedModel, settings: LoraSettings, seed: int = 0) ->
 
 
 def lora_config(settings: LoraSettings, targets: list[str]) -> LoraConfig:
-    """Returns peft's form of the settings: no dropout (the policy that is trained must be the one that samples), no
+    """Returns the settings as peft's config, without dropout (the trained policy must be the one that samples) or
     biases.
     """
     return LoraConfig(
@@ -62,9 +62,9 @@ def adapted_layers(names: Iterable[str]) -> list[str]:
 
 
 def merged_state(llm: PreTrainedModel) -> dict[str, Tensor]:
-    """Returns the state of a plain model that computes what `llm` computes with its adapters: W + alpha/rank · B A.
+    """Returns the state of a plain model with the adapters merged: W + alpha/rank · B A.
 
-    Names are the plain model's. `llm` itself is not touched; weights without adapters share its memory.
+    Names are the plain model's. `llm` itself is not changed; weights without adapters share its memory.
     """
     layers = {f"{name}{_BASE}weight": layer for name, layer in llm.named_modules() if isinstance(layer, LoraLayer)}
     state: dict[str, Tensor] = {}
@@ -78,11 +78,11 @@ def merged_state(llm: PreTrainedModel) -> dict[str, Tensor]:
 
 
 def to_peft_name(name: str) -> str:
-    """Returns a weight of an adapter in a model's state → the name that it has in a peft folder."""
+    """Converts an adapter weight's name in a model's state to its name in a peft folder."""
     return f"base_model.model.{name.replace(f'.{_ADAPTER}.', '.')}"
 
 
 def from_peft_name(name: str) -> str:
-    """Returns the inverse of `to_peft_name`."""
+    """Inverts `to_peft_name`."""
     layer, part, rest = name.removeprefix("base_model.model.").rsplit(".", 2)
     return f"{layer}.{part}.{_ADAPTER}.{rest}"

@@ -1,4 +1,4 @@
-"""What adapters a run trains. Imports nothing heavy."""
+"""The adapters that a run trains. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import TypedDict
 from rllib_ragen.config.schema import LearnerSection
 
 ALPHA_PER_RANK = 2.0
-"""lora_alpha/lora_rank where the config leaves it open."""
+"""Default of lora_alpha/lora_rank: chosen freely."""
 
 
 class LoraSettings(TypedDict):
     """W x becomes W x + alpha/rank · B A x in the targets (LoRA, Hu et al. 2021, arXiv 2106.09685)."""
 
     rank: int
-    """Rows of A and columns of B."""
+    """Rank: rows of A and columns of B."""
     alpha: float
     targets: list[str] | None
     """Names of linear layers, or ends of them after a dot; None: all but the head."""
 
 
 def lora_settings(learner: LearnerSection) -> LoraSettings | None:
-    """Returns the settings that the config means; None: all weights are trained."""
+    """Returns the config's adapter settings; None: all weights are trained."""
     rank = learner.lora_rank
     if rank is None:
         return None
@@ -30,5 +30,7 @@ def lora_settings(learner: LearnerSection) -> LoraSettings | None:
 
 
 def is_named(layer: str, target: str) -> bool:
-    """Says whether a target means the layer: `q_proj` and `self_attn.q_proj` mean `model.layers.0.self_attn.q_proj`."""
+    """Returns whether `target` names the layer: `q_proj` and `self_attn.q_proj` name
+    `model.layers.0.self_attn.q_proj`.
+    """
     return layer == target or layer.endswith(f".{target}")

@@ -1,4 +1,4 @@
-"""A command's output is its own: what the libraries say below an error is not for its reader."""
+"""Silence of the libraries: a command prints only its own output, and errors."""
 
 from __future__ import annotations
 

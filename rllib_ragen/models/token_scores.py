@@ -11,11 +11,11 @@ from torch import Tensor
 from rllib_ragen.models.logit_head import LogitHead
 
 CHUNK_ELEMENTS = 1 << 25
-"""Logits at a time: 128 MB in float32, 220 tokens of a 150k vocabulary."""
+"""Logits computed at a time: chosen freely, 128 MB in float32, 220 tokens of a 150k vocabulary."""
 
 
 class Scores(NamedTuple):
-    """[N] each, float32 (float64 stays): log-prob of the token and entropy of its distribution, in nats."""
+    """Log-probs [N] of tokens and entropies [N] of their distributions, in nats, float32 (float64 stays)."""
 
     logprobs: Tensor
     entropy: Tensor
@@ -32,11 +32,10 @@ def token_scores(
     dtype: torch.dtype | None = None,
     chunk_elements: int | None = None,
 ) -> Scores:
-    """Returns scores of `tokens` [N] int64 in the states `hidden` [N, H], by an output layer of `weight` [V, H], `bias`
-    [V].
+    """Scores `tokens` [N] int64 in the states `hidden` [N, H], with an output layer of `weight` [V, H] and `bias` [V].
 
-    Logits exist for chunks of about `chunk_elements` (default: CHUNK_ELEMENTS) at a time; the backward pass computes
-    them again, unless one chunk holds all. The peak is some four such chunks and the layer's gradient, whatever N is.
+    Logits exist for chunks of about `chunk_elements` (default: CHUNK_ELEMENTS) at a time; the backward pass recomputes
+    them, unless one chunk holds all. The peak is some four such chunks and the layer's gradient, for any N.
     Without `entropy` that entry is empty. Products are of type `dtype` (default: the weight's), sums of at least
     float32.
     """
@@ -130,7 +129,7 @@ def _log_softmax(logits: Tensor) -> tuple[Tensor, Tensor]:
 def _to_logits(
     logp: Tensor, tokens: Tensor, to_logprobs: Tensor | None, to_entropies: Tensor | None, entropies: Tensor
 ) -> Tensor:
-    """Returns [C, V] dL/dlogits, from the gradients of log-probs and entropies [C].
+    """Computes dL/dlogits [C, V] from the gradients of log-probs and entropies [C].
 
     d log p_t/dz_j = [j = t] − p_j; dH/dz_j = −p_j (log p_j + H).
     """

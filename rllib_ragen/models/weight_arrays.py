@@ -1,4 +1,4 @@
-"""Weights on the wire: numpy arrays that keep their type. numpy has no bfloat16, so it travels as its 16 bits."""
+"""Weights as numpy arrays that keep their type. numpy has no bfloat16, which becomes uint16 with the same bits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def to_array(tensor: torch.Tensor) -> WeightArray:
 
 
 def from_array(array: WeightArray) -> torch.Tensor:
-    """Returns the tensor that `to_array` was given; it shares the array's memory and must not be written to."""
+    """Inverts `to_array`; the tensor shares the array's memory and must not be written to."""
     with warnings.catch_warnings():
         # Arrays from Ray's object store are read-only, which torch cannot express.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
@@ -40,7 +40,7 @@ def copy_into(own: Mapping[str, torch.Tensor], state: Mapping[str, WeightArray])
     """Copies every entry of `state` into the tensor of that name, casting to its type.
 
     Raises:
-        ValueError: a name that `own` lacks, or another shape; nothing has been changed then.
+        ValueError: an unknown name, or another shape; nothing has been changed then.
     """
     for name, array in state.items():
         if name not in own:
@@ -53,8 +53,8 @@ def copy_into(own: Mapping[str, torch.Tensor], state: Mapping[str, WeightArray])
 
 
 def without_twins(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Returns `state` with every tensor once: tied weights (embedding and output layer) keep their first name only."""
-    first: dict[tuple[Any, ...], str] = {}
+    """Returns `state` with every tensor once: tied weights (embedding and output layer) keep only their first name."""
+    first: dict[tuple[object, ...], str] = {}
     for name, tensor in state.items():
         first.setdefault((storage_key(own_part(tensor)), tensor.storage_offset(), tensor.shape), name)
     return {name: state[name] for name in first.values()}

@@ -1,4 +1,4 @@
-"""Weights from a learner straight into the processes of the engines: a process group beside torch's default one.
+"""The channel for weights from a learner to the engines' processes: a process group beside torch's default one.
 
 torch's default group belongs to DDP in a learner and to tensor parallelism in vLLM, so this one is made of its parts: a
 TCP store where the members meet, and a gloo (CPU) or NCCL (GPU) group over it. Rank 0 sends, all others receive.
@@ -19,35 +19,35 @@ from ragen_envs.tree import Tree
 from rllib_ragen.faults.private_names.of_torch import gloo_group, nccl_group
 
 c10d: Any = torch.distributed
-"""Untyped: the stubs lack what process groups are made of."""
+"""torch.distributed, untyped because its stubs lack the parts of process groups."""
 Backend = Literal["gloo", "nccl"]
 TensorSpec = tuple[str, list[int], str]
-"""(name, shape, torch's name of the type): what a receiver must know of a tensor; plain, to travel anywhere."""
+"""Specification of a tensor for receivers, as plain values: name, shape, torch's name of the type."""
 
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """Where and how the members of a channel meet."""
+    """Address and settings with which the members of a channel join."""
 
     host: str
-    """Address of the sender, as the receivers reach it."""
+    """Address of the sender for the receivers."""
     port: int
     size: int
-    """Members, the sender included."""
+    """Number of members, including the sender."""
     backend: Backend
     timeout_s: float
-    """Longest wait for a member, at the meeting and in each transfer."""
+    """Longest wait for a member in seconds, when joining and in each transfer."""
 
     def to_json(self) -> Tree:
-        """Returns plain values, for other processes."""
+        """Returns the fields as plain values, for other processes."""
         return asdict(self)
 
 
 class WeightChannel:
-    """One member. Making it blocks until all have come.
+    """A member of the channel. The constructor blocks until all members have joined.
 
     Raises:
-        RuntimeError: a member did not come, or is gone.
+        RuntimeError: a member did not join, or is gone.
     """
 
     def __init__(self, meeting: Rendezvous, rank: int, store: object, host: str, device: torch.device) -> None:
@@ -62,18 +62,18 @@ class WeightChannel:
 
     @classmethod
     def join(cls, meeting: Rendezvous, rank: int, host: str, device: torch.device) -> WeightChannel:
-        """Returns receiver number `rank` (from 1) comes to the sender's store."""
+        """Joins the sender's store as receiver number `rank` (from 1)."""
         timeout = timedelta(seconds=meeting.timeout_s)
         store = c10d.TCPStore(meeting.host, meeting.port, meeting.size, False, timeout, wait_for_workers=False)
         return cls(meeting, rank, store, host, device)
 
     def send(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Gives the tensors to every receiver, which must know their shapes and types."""
+        """Sends the tensors to every receiver, which must know their shapes and types."""
         for tensor in tensors:
             self._broadcast(tensor.detach().to(self._device).contiguous())
 
     def receive(self, specs: Sequence[TensorSpec]) -> Iterator[tuple[str, torch.Tensor]]:
-        """Returns the tensors that the sender sends, one at a time, on this member's device."""
+        """Receives the tensors of the sender, and yields them one at a time on this member's device."""
         for name, shape, dtype in specs:
             tensor = torch.empty(shape, dtype=getattr(torch, dtype), device=self._device)
             self._broadcast(tensor)
@@ -87,7 +87,7 @@ class WeightChannel:
 
 
 class Sender:
-    """Rank 0: opens the store, then waits for the others in `meet`."""
+    """The member of rank 0, which opens the store and waits for the others in `meet`."""
 
     def __init__(self, host: str, size: int, backend: Backend, timeout_s: float, device: torch.device) -> None:
         """Listens on `host` only, at a port of the system's choice."""
@@ -104,12 +104,12 @@ class Sender:
         self._channel: WeightChannel | None = None
 
     def send(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        """Broadcasts, after all members have come."""
+        """Broadcasts the tensors, after all members have joined."""
         if self._channel is None:
             self._channel = WeightChannel(self.meeting, 0, self._store, self.meeting.host, self._device)
         self._channel.send(tensors.values())
 
 
 def specs_of(tensors: Mapping[str, torch.Tensor]) -> list[TensorSpec]:
-    """Says what receivers must know."""
+    """Returns the specifications that receivers need."""
     return [(name, list(t.shape), str(t.dtype).removeprefix("torch.")) for name, t in tensors.items()]

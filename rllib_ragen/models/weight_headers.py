@@ -1,4 +1,4 @@
-"""What safetensors files say of themselves: names, shapes and types of weights, without reading them."""
+"""The headers of safetensors files: names, shapes and types of weights, without reading them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from rllib_ragen.models.folder_files import MODEL_WEIGHTS, read_object
 
 _INDEX = "model.safetensors.index.json"
 _TRAINABLE = ("F32", "F16", "BF16", "F64")
-"""Types that are trained in float32 without losing what they hold; F64 is rounded as any loader does."""
+"""Types that can be trained in float32: it holds their values exactly, but rounds F64, as any loader does."""
 _MAY_BEMODEL_WEIGHTS_NUMBERS = ("position_ids", ".bias", "masked_bias")
-"""Ends of names of masks and positions that old checkpoints hold; quantisation leaves biases as they are."""
+"""Suffixes of names whose type is not checked: masks and positions of old checkpoints, and biases, which
+quantisation does not change.
+"""
 
 
 class Weight(NamedTuple):
-    """One entry of a safetensors header."""
+    """An entry of a safetensors header."""
 
     shape: tuple[int, ...]
     dtype: str
 
 
 def weight_paths(folder: Path) -> list[Path]:
-    """Returns the files that transformers reads a model's weights from.
+    """Returns the files from which transformers reads a model's weights.
 
     Raises:
-        ValueError: there are none, or a part that the index names is missing; one sentence.
+        ValueError: there are none, or a part named in the index is missing; one sentence.
     """
     if (folder / MODEL_WEIGHTS).is_file():
         return [folder / MODEL_WEIGHTS]
@@ -49,10 +51,10 @@ def weight_paths(folder: Path) -> list[Path]:
 
 
 def read_header(path: Path) -> dict[str, Weight]:
-    """Returns the weights in a safetensors file, by name.
+    """Reads the header of a safetensors file → its weights, by name.
 
     Raises:
-        ValueError: it is none, or cut off; one sentence.
+        ValueError: it is not a safetensors file, or cut off; one sentence.
     """
     try:
         with safe_open(path, framework="numpy") as file:
@@ -63,10 +65,10 @@ def read_header(path: Path) -> dict[str, Weight]:
 
 
 def check_weights(folder: Path) -> None:
-    """Checks that all weights are there, in files that are whole, of types that can be trained.
+    """Checks that all weights exist, in complete files, with types that can be trained.
 
     Raises:
-        ValueError: they are not; one sentence.
+        ValueError: a check fails; one sentence.
     """
     headers = {path: read_header(path) for path in weight_paths(folder)}
     for path, weights in headers.items():

@@ -34,7 +34,7 @@ _FLAGS = ("--env",)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the command; its exit code: 0 done, 2 bad input."""
+    """Runs the command → its exit code: 0 done, 2 bad input."""
     options = parse(arguments)
 
     def work() -> None:
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Returns the command line."""
+    """Parses the command line."""
     parser = make_parser(
         "play",
         "Plays one episode: you see what a model sees and answer as it does, a line per turn (scripts may pipe them).",
@@ -61,7 +61,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def plan(options: argparse.Namespace) -> tuple[RunConfig, Path | None]:
-    """Reads the environment and, for a policy, the model and the adapters to merge into it.
+    """Returns the config of the environment and of a policy's model, and the adapters to merge into it.
 
     Raises:
         ConfigError: whatever is wrong, in one sentence.

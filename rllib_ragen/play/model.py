@@ -1,4 +1,4 @@
-"""A model as the agent in the terminal: it replies as in an evaluation of the same instance."""
+"""A model as the agent in the terminal, with the replies of an evaluation of the same instance."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from rllib_ragen.rollout.engines.hf import HFEngine
 
 
 class Model(PolicyConversation):
-    """Shows its replies with their control tokens. At a terminal each waits for Enter; anything else ends the game."""
+    """A policy whose replies are shown with their control tokens. At a terminal each waits for Enter; any text ends
+    it.
+    """
 
     def answer(self) -> Generator[Ask, None, None]:
         if sys.stdin.isatty() and not self.full:
@@ -40,9 +42,9 @@ def load_sampler(config: RunConfig, adapter: Path | None, *, greedy: bool) -> Sa
     """Loads the model that a checked config names, on the CPU.
 
     Args:
-        config: names it, and says how it is sampled.
-        adapter: a peft folder to merge into it.
-        greedy: the likeliest token always.
+        config: names the model, and its sampling settings.
+        adapter: a peft folder to merge into the model.
+        greedy: always take the likeliest token.
     """
     rollout = config.rollout
     torch.set_num_threads(config.learner.torch_threads or torch.get_num_threads())

@@ -14,7 +14,7 @@ from rllib_ragen.types import Trajectory
 
 
 class Person(Conversation):
-    """Reads a line per turn: a whole reply, or only its actions."""
+    """An agent that reads a line per turn: a whole reply, or only its actions."""
 
     def __init__(self, trajectory: Trajectory, think: bool) -> None:
         super().__init__(trajectory)
@@ -36,7 +36,7 @@ class Person(Conversation):
 
 
 def _next_line() -> str:
-    """Returns the next line that is not empty. Raises PlayerLeft where there is none."""
+    """Reads the next line that is not empty. Raises PlayerLeft at the end of the input."""
     for line in sys.stdin:
         if text := line.strip():
             return text

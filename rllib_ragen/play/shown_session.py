@@ -1,4 +1,4 @@
-"""One episode in the terminal: the rollouts' own loop and session, which also show every message as it passes."""
+"""One episode in the terminal: the rollouts' own loop and session, which also show every message."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from rllib_ragen.types import StopReason
 
 
 class PlayerLeft(Exception):
-    """Whoever plays wants no more."""
+    """The player has ended the game."""
 
 
 class ShownSession(TextSession):
-    """Shows what the agent is told and what its replies do; the agent shows what it says."""
+    """A session that shows the prompts and the results of replies; the agent shows its replies."""
 
     def play(self) -> Steps[TextEnv]:
         with suppress(PlayerLeft):
@@ -45,7 +45,7 @@ class ShownSession(TextSession):
 
 
 def play(config: RunConfig, session: ShownSession) -> None:
-    """Plays the episode, and says how it ended.
+    """Plays the episode, and prints how it ended.
 
     Raises:
         NothingPlayed: its environment or its engine failed.
@@ -72,5 +72,5 @@ def play(config: RunConfig, session: ShownSession) -> None:
 
 
 def show(role: str, text: str) -> None:
-    """Shows one message, as it is but for control characters."""
+    """Prints one message, with control characters escaped."""
     print(f"[{role}]\n{safe(text)}", flush=True)

@@ -13,7 +13,7 @@ from rllib_ragen.faults.ending import leave
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the command; its exit code: 0 done, 2 bad input."""
+    """Runs the command → its exit code: 0 done, 2 bad input."""
     options = parse(arguments)
 
     def work() -> None:
@@ -23,11 +23,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Returns the command line."""
+    """Parses the command line."""
     parser = Parser(
         prog="python -m rllib_ragen.report",
         description="One HTML page of run folders: curves, regimes, alarms, times, trajectories. Runs that differ in"
-        " their seed only are drawn as one curve with its spread.",
+        " their seed only are drawn as one curve with its std.",
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=26, width=140),
         allow_abbrev=False,
     )
@@ -42,10 +42,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def write_report(paths: Sequence[Path], out: Path | None, max_trajectories: int) -> Path:
-    """Writes the page of the runs in `paths`; where it is.
+    """Writes the page of the runs in `paths` → its path.
 
     Raises:
-        ConfigError: no run folder, twice the same, a file that cannot be written, or no matplotlib.
+        ConfigError: a path that is not a run folder, the same run twice, a file that cannot be written, or no
+            matplotlib.
     """
     if max_trajectories < 1:
         raise ConfigError(f"--max-trajectories must be an integer ≥ 1, got {max_trajectories}")

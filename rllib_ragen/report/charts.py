@@ -1,4 +1,4 @@
-"""Charts as inline SVG that follows the page's colours, light or dark: matplotlib draws, CSS variables paint."""
+"""Charts as inline SVG by matplotlib, with colours as CSS variables of the page, light or dark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rllib_ragen.report.data import Series
 
 INK, GRID = "#010203", "#010204"
 SERIES = [f"#0a0b0{k}" for k in range(8)]
-"""Stand-ins that become CSS variables --ink, --grid, --s0 … --s7."""
+"""Placeholder colours that become the CSS variables --s0 … --s7; INK and GRID become --ink and --grid."""
 STYLES = ("-", "--", ":", "-.")
 _STYLE = {
     "svg.fonttype": "none",
@@ -49,16 +49,16 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class Line:
-    """One quantity of one group of runs."""
+    """A metric of one group of runs."""
 
     label: str
-    """Entry in the legend; empty: not there."""
+    """Entry in the legend; empty: none."""
     colour: int
     style: int
     curves: list[tuple[Series, Series]]
-    """(x, y) of each run."""
+    """Curves (x, y) of the runs."""
     mean: tuple[Series, Series, Series]
-    """(x, mean, std) over the runs."""
+    """Mean and std over the runs: (x, mean, std)."""
 
 
 def line_chart(
@@ -69,7 +69,7 @@ def line_chart(
     markers: bool = False,
     x_label: str = "iteration",
 ) -> str:
-    """Returns means with their spread over runs, each run as a thin line, and named horizontal reference lines."""
+    """Draws means with bands of ± std over runs, each run as a thin line, and named horizontal reference lines."""
     with _axes(width=4.3, height=2.5) as (axes, done):
         for line in lines:
             colour, style = SERIES[line.colour % len(SERIES)], STYLES[line.style % len(STYLES)]
@@ -92,7 +92,7 @@ def line_chart(
 
 
 def stacked_chart(x: Series, layers: dict[str, Series], unit: str) -> str:
-    """Returns layers on top of each other."""
+    """Draws a stacked area chart."""
     with _axes(width=4.3, height=2.5) as (axes, done):
         axes.stackplot(x, *layers.values(), labels=list(layers), colors=SERIES, alpha=0.75, linewidth=0)
         _whole_numbers(axes, "iteration")
@@ -105,11 +105,11 @@ def stacked_chart(x: Series, layers: dict[str, Series], unit: str) -> str:
 def map_chart(
     points: dict[str, tuple[int, Series, Series]], x_limit: float, y_limit: float, corners: Sequence[str]
 ) -> str:
-    """Paths through the plane of entropy and information, fading in with time, and its four named quarters.
+    """Draws paths through the plane of entropy and information, fading in with time, and its four named quarters.
 
     Args:
-        points: by label (colour, entropies, informations) in order of time.
-        x_limit, y_limit: where high begins.
+        points: (colour, entropies, informations) by label, in order of time.
+        x_limit, y_limit: thresholds of high entropy and information.
         corners: names of top right, bottom right, top left, bottom left.
     """
     with _axes(width=4.3, height=3.3) as (axes, done):
@@ -134,11 +134,11 @@ def map_chart(
 
 
 def timeline_chart(events: Sequence[tuple[str, str, int, int]], last: int) -> str:
-    """Returns one line per alarm, one mark per time it went off.
+    """Draws one line per alarm, with a mark at each time that it went off.
 
     Args:
         events: (alarm, mode, iteration, colour of its run).
-        last: iteration that the axis ends at.
+        last: iteration at the end of the axis.
     """
     names = sorted({name for name, *_ in events}, reverse=True)
     with _axes(width=8.8, height=0.7 + 0.28 * len(names)) as (axes, done):
@@ -177,9 +177,7 @@ class _Done:
 
 
 def _inline(svg: str) -> str:
-    """Returns the svg element alone, painted by CSS variables, scaling with the page, with ids that no other chart
-    has.
-    """
+    """Returns only the svg element, coloured by CSS variables, scaling with the page, with ids unique among charts."""
     svg = svg[svg.index("<svg") :]
     svg = svg.replace(INK, "var(--ink)").replace(GRID, "var(--grid)")
     svg = re.sub(r"#0a0b0(\d)", r"var(--s\1)", svg)

@@ -1,4 +1,4 @@
-"""What run folders hold, read for a report; a run that is still going on may be read too."""
+"""The contents of run folders, read for a report; also of runs that are still going on."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _OF_ONE_RUN = {
     *("checkpoint_interval", "keep_checkpoints", "learner.torch_threads"),
 }
 _WATCHING = ("eval.", "diagnostics.", "alarms.")
-"""Keys, and beginnings of keys, in which runs of one group may differ: they do not change what is learnt."""
+"""Prefixes of the keys in which runs of one group may differ, because they do not change the training."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run folder."""
+    """A run, read from its folder."""
 
     folder: RunFolder
     config: RunConfig
@@ -67,11 +67,11 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The folder's name."""
+        """Name of the folder."""
         return self.folder.path.resolve().name
 
     def series(self, metric: str) -> tuple[Series, Series]:
-        """Returns (iterations, values) of a training metric, where it was measured."""
+        """Returns (iterations, values) of a training metric, for the iterations that measured it."""
         found = [(row["iteration"], row[metric]) for row in self.rows if row.get(metric) is not None]
         points = np.array(found, np.float64).reshape(-1, 2)
         return points[:, 0], points[:, 1]
@@ -85,18 +85,18 @@ class Run:
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in nothing but their seed."""
+    """Runs that differ only in their seed."""
 
     label: str
-    """What sets it apart from the other groups; the run's name if there is one group only."""
+    """Settings that distinguish it from the other groups; the run's name if there is only one group."""
     runs: list[Run]
 
 
 def read_run(path: Path) -> Run:
-    """Returns the run in `path`.
+    """Reads the run in `path`.
 
     Raises:
-        ConfigError: no run folder, or nothing has been logged in it yet.
+        ConfigError: not a run folder, or nothing has been logged in it yet.
     """
     folder = RunFolder.open(path)
     rows = _read_jsonl(path / "progress.jsonl")
@@ -117,7 +117,7 @@ def read_run(path: Path) -> Run:
 
 
 def group_runs(runs: Sequence[Run]) -> list[Group]:
-    """Returns runs of the same config but for the seed together, in order of first appearance."""
+    """Groups runs whose configs differ only in the seed, in order of first appearance."""
     settings = [
         {key: value for key, value in one.items() if key not in _OF_ONE_RUN and not key.startswith(_WATCHING)}
         for one in (flatten(run.config.model_dump(mode="json")) for run in runs)
@@ -136,17 +136,17 @@ def group_runs(runs: Sequence[Run]) -> list[Group]:
 
 
 def aligned(curves: Sequence[tuple[Series, Series]]) -> tuple[Series, Series, Series]:
-    """Returns (x, mean, std over curves, ddof = 1) at the x that all curves have; std is 0 for a single curve."""
+    """Returns (x, mean, std over curves with ddof = 1) at the x that all curves have; std is 0 for a single curve."""
     common = np.array(sorted(set.intersection(*[set(x.tolist()) for x, _ in curves])))
     if not len(common):
         return common, common, common
     stacked = np.stack([y[np.searchsorted(x, common)] for x, y in curves])
-    spread = stacked.std(0, ddof=1) if len(curves) > 1 else np.zeros(len(common))
-    return common, stacked.mean(0), spread
+    std = stacked.std(0, ddof=1) if len(curves) > 1 else np.zeros(len(common))
+    return common, stacked.mean(0), std
 
 
 def _read_jsonl(path: Path) -> list[Row]:
-    """Returns the rows of a file, none if there is no file; a last line that is still being written is left out."""
+    """Reads the rows of a file, none if it does not exist, without a last line that is still being written."""
     if not path.is_file():
         return []
     rows = []

@@ -1,4 +1,4 @@
-"""Which charts a report has, and what they say."""
+"""The charts of a report."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class Curves:
 
     metrics: tuple[str, ...]
     title: str = ""
-    """Empty: the only metric's label."""
+    """Title; empty: the label of the only metric."""
     note: str = ""
     markers: bool = False
 
     @property
     def heading(self) -> str:
-        """What stands above the chart."""
+        """Heading of the chart."""
         return self.title or label_of(self.metrics[0]).capitalize()
 
     @property
     def labels(self) -> dict[str, str]:
-        """Metric → its entry in the legend; of a single one, none."""
+        """Entries of the metrics in the legend; empty for a single metric."""
         return {name: label_of(name) if len(self.metrics) > 1 else "" for name in self.metrics}
 
 
@@ -83,7 +83,7 @@ THROUGHPUT = (Curves(("reply_tokens_per_s",), "Throughput"),)
 
 
 def success_figure(groups: Sequence[Group]) -> Figure | None:
-    """Returns validation success by group and way of decoding, with floor and ceiling; None without a validation."""
+    """Draws validation success by group and decoding, with floor and ceiling; None without a validation."""
     lines = []
     for colour, group in enumerate(groups):
         for style, greedy in enumerate([False, True]):
@@ -103,7 +103,7 @@ def temperatures(groups: Sequence[Group]) -> list[float]:
 
 
 def training_success_figure(groups: Sequence[Group]) -> Figure | None:
-    """Success of what was sampled for training."""
+    """Draws the success of training rollouts."""
     lines = _lines(groups, {"success": ""}, scale=100)
     sampled = sorted({run.config.rollout.temperature for group in groups for run in group.runs})
     note = f"Training rollouts, {way(False, *sampled)}."
@@ -142,7 +142,7 @@ def regime_figures(groups: Sequence[Group]) -> list[Figure]:
 
 
 def bucket_figure(groups: Sequence[Group]) -> Figure | None:
-    """Returns gradient norms of the loss's terms by bucket of reward spread; None where they were not measured."""
+    """Draws gradient norms of the loss's terms by bucket of reward std; None if they were not measured."""
     lines = []
     for colour, group in enumerate(groups):
         for style, term in enumerate(TERMS):
@@ -152,14 +152,12 @@ def bucket_figure(groups: Sequence[Group]) -> Figure | None:
     if not lines:
         return None
     note = "Mean over the run's measurements, as the terms count in the loss; buckets of equally many groups."
-    chart = line_chart(
-        lines, {}, "norm", markers=True, x_label="bucket, from the smallest reward spread to the largest"
-    )
-    return Figure("Gradients by reward spread", chart, note)
+    chart = line_chart(lines, {}, "norm", markers=True, x_label="bucket, from the smallest reward std to the largest")
+    return Figure("Gradients by reward std", chart, note)
 
 
 def _by_bucket(run: Run, term: str) -> tuple[Series, Series]:
-    """Returns (bucket, mean over the measurements)."""
+    """Returns (bucket numbers, means over the measurements)."""
     found = [(k, run.series(f"bucket_{k}_{term}_norm")[1]) for k in range(1, NUM_BUCKETS + 1)]
     points = np.array([(k, values.mean()) for k, values in found if len(values)], np.float64).reshape(-1, 2)
     return points[:, 0], points[:, 1]
@@ -170,7 +168,7 @@ _MAP_METRICS = ("conditional_entropy_token", "information_share")
 
 
 def alarm_figure(groups: Sequence[Group]) -> Figure | None:
-    """Says when alarms went off; None if none did."""
+    """Draws when alarms went off; None if none did."""
     events = [
         (str(alarm["alarm"]), str(alarm["mode"]), int(alarm["iteration"]), colour)
         for colour, group in enumerate(groups)
@@ -182,7 +180,7 @@ def alarm_figure(groups: Sequence[Group]) -> Figure | None:
 
 
 def timing_figures(groups: Sequence[Group]) -> list[Figure]:
-    """Says what the time of an iteration goes into, one chart per group (its first run)."""
+    """Draws the parts of an iteration's time, one chart per group (its first run)."""
     figures = []
     for group in groups:
         x, layers = _times(group.runs[0])
@@ -193,7 +191,7 @@ def timing_figures(groups: Sequence[Group]) -> list[Figure]:
 
 
 def references(groups: Sequence[Group]) -> dict[str, float]:
-    """Returns floor and ceiling in percent, if all runs have the same."""
+    """Returns floor and ceiling in percent if all runs have the same, else none."""
     found = {tuple(marks(run.baselines).items()) for group in groups for run in group.runs}
     only = found.pop() if found else ()
     return {} if found else {name: 100 * rate for name, rate in only}

@@ -1,4 +1,4 @@
-"""The page: tables and charts of runs, and their trajectories, as one HTML file that asks nothing of any network."""
+"""The page: tables and charts of runs, and their trajectories, as one HTML file that needs no network."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _PAGE = resources.files("rllib_ragen.report") / "page"
 
 @dataclass(frozen=True)
 class Section:
-    """A heading with charts and, maybe, a table."""
+    """A heading with charts and an optional table."""
 
     id: str
     title: str
@@ -56,9 +56,7 @@ class Section:
 
 
 def render(runs: Sequence[Run], max_trajectories: int) -> str:
-    """Returns the page of one run, or of several that are compared: runs that differ in their seed only share a
-    colour.
-    """
+    """Returns the page of one run, or a comparison of several: runs that differ only in their seed share a colour."""
     groups = group_runs(runs)
     ordered = [run for group in groups for run in group.runs]
     data = viewer_data(ordered, max_trajectories)
@@ -114,7 +112,7 @@ def _sections(groups: Sequence[Group]) -> list[Section]:
             "gradients",
             "Gradients",
             _painted([buckets, *curve_figures(groups, GRADIENTS)] if buckets else []),
-            "What pulls at the weights: where a group's members are all rewarded alike, only the regularisers do.",
+            "Gradient norms of the loss's terms: groups of equal returns have only the regularisers' gradients.",
         ),
         Section(
             "alarms",
@@ -129,7 +127,7 @@ def _sections(groups: Sequence[Group]) -> list[Section]:
 
 
 def _painted(figures: Sequence[Figure]) -> list[Figure]:
-    """Returns the charts' SVG as markup: matplotlib has escaped all text in it."""
+    """Marks the charts' SVG as safe markup: matplotlib has escaped all text in it."""
     return [Figure(figure.title, Markup(figure.svg), figure.note, figure.wide) for figure in figures]
 
 
@@ -164,7 +162,7 @@ def _num_validations(run: Run) -> int:
 
 
 def _change(found: Sequence[Evaluation]) -> str:
-    """Returns `30.0 → 60.0 ± 3.1 % (+30.0 ± 2.8 %; 64 instances)`."""
+    """Returns first and last evaluation in words: `30.0 → 60.0 ± 3.1 % (+30.0 ± 2.8 %; 64 instances)`."""
     if not found:
         return ""
     first, last = found[0], found[-1]
@@ -183,7 +181,7 @@ def _spread(group: Group, colour: int, kinds: Sequence[tuple[str, bool]]) -> Tre
 
 
 def _colours(groups: Sequence[Group]) -> list[Tree]:
-    """Returns the key to the colours of all charts."""
+    """Returns the legend of the colours of all charts."""
     sizes = [f"{len(group.runs)} seeds" if len(group.runs) > 1 else group.runs[0].name for group in groups]
     return [
         {"number": number % 8, "label": group.label, "count": size}

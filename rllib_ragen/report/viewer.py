@@ -1,4 +1,4 @@
-"""Stored trajectories as data for the page's viewer: per turn state, thought, actions, reward, and every token."""
+"""Stored trajectories as data for the page's viewer: state, thought, actions, reward and tokens of each turn."""
 
 from __future__ import annotations
 
@@ -17,26 +17,24 @@ from rllib_ragen.starpo.checkpoint.layout import module_files
 from rllib_ragen.types import DEFAULT_MODULE
 
 Pieces = Callable[[Sequence[int]], list[str]]
-"""The text of each token; joined, the text of all."""
+"""A function that returns the text of each token; joined, they are the text of all."""
 _MAX_TOKENS_OF_CHARACTER = 4
-"""A character has at most four bytes in UTF-8, and a token at least one."""
+"""Most tokens of one character, which has at most four bytes in UTF-8, while a token has at least one."""
 
 
 def viewer_data(runs: Sequence[Run], max_trajectories: int) -> list[Tree]:
-    """Returns one entry per run: name, its trajectories, how many more are in its folder, whether tokens could be
-    told.
-    """
+    """Returns an entry per run: name, trajectories, number of those left out, and whether tokens could be decoded."""
     return [_of_run(run, max_trajectories) for run in runs]
 
 
 def to_script_json(data: object) -> str:
-    """Returns JSON that may stand in a `<script>` element whatever it holds: nothing in it can end the element."""
+    """Returns JSON that is safe inside a `<script>` element: nothing in it can end the element."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def chosen(trajectories: Sequence[Row], most: int) -> list[Row]:
-    """Returns all trajectories of as many iterations as `most` allows, spread evenly from the first to the last."""
+    """Selects all trajectories of as many iterations as `most` allows, evenly from the first to the last."""
     by_iteration: dict[int, list[Row]] = {}
     for trajectory in trajectories:
         by_iteration.setdefault(trajectory["iteration"], []).append(trajectory)
@@ -48,7 +46,7 @@ def chosen(trajectories: Sequence[Row], most: int) -> list[Row]:
 
 
 def token_pieces(run: Run) -> Pieces | None:
-    """Says how the run's tokenizer cuts text; None if none of its model folders is there any more."""
+    """Returns the decoder of the run's tokenizer; None if none of its model folders exists any more."""
     saved = [module_files(state.path, DEFAULT_MODULE).policy for state in run.folder.checkpoints()]
     for folder in [run.folder.export, *saved, run_model_folder(run.config)]:
         if (folder / "tokenizer.json").is_file():
@@ -100,7 +98,7 @@ def _turn(turn: Row, think: bool, pieces: Pieces | None) -> Tree:
 
 
 def _pieces(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """Returns a character that takes several tokens stands at the last of them."""
+    """Returns the text of each token; a character of several tokens is given to the last of them."""
     stream, pieces, pending = DecodeStream(skip_special_tokens=False), [], 0
     for at, token in enumerate(ids, start=1):
         piece = stream.step(tokenizer, token) or ""

@@ -32,8 +32,8 @@ def collect(
 ) -> list[Trajectory]:
     """Plays one episode per spec.
 
-    An environment that raises, takes too long or answers with garbage ends its own episode as ENV_ERROR, a failed
-    request its own as ENGINE_ERROR, a context without room for one more token as CONTEXT_FULL; the others go on.
+    An environment that raises, takes too long or gives an invalid answer ends its own episode as ENV_ERROR, a failed
+    request as ENGINE_ERROR, a context without room for one more token as CONTEXT_FULL; the others go on.
 
     Args:
         specs: the episodes.

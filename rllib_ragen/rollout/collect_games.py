@@ -33,9 +33,9 @@ def collect_games(
 ) -> list[list[Trajectory]]:
     """Plays one game per spec.
 
-    Every agent that a policy plays gets a trajectory of its own with its own prompts, tokens and rewards. A reward goes
-    to the agent's last turn before it; one that comes before the agent has replied goes to its first. An agent that is
-    paid and never replies gets one turn without tokens, so that its return is right.
+    Every agent that a policy plays gets its own trajectory with its own prompts, tokens and rewards. A reward belongs
+    to the agent's last turn before it, or to the first turn if the agent has not replied yet. An agent with rewards but
+    no reply gets one turn without tokens, so that its return is right.
 
     An environment that raises, takes too long or breaks the rules of MultiAgentEnv (an unknown agent, a prompt after an
     agent's end) ends its own game as ENV_ERROR for all agents, a failed request its own game as ENGINE_ERROR; a context
@@ -56,10 +56,10 @@ def collect_games(
         watcher: is told what becomes of each episode; None: nobody.
 
     Returns:
-        For each spec the trajectories of its agents, in the order in which they were first heard of.
+        For each spec the trajectories of its agents, in order of their first occurrence.
 
     Raises:
-        LineUpError: an agent is mapped to a policy that does not exist.
+        PolicyMappingError: an agent is mapped to a policy that does not exist.
         WholeBatchError: a connector fails.
         EngineDead: an engine is gone; nothing of the batch is returned.
     """

@@ -21,7 +21,7 @@ Rewrite: TypeAlias = Callable[[str, list[int], Tokenise], tuple[str, list[int]]]
 
 
 class Context:
-    """What the engine has seen and will see of one episode.
+    """The tokens of one episode, as the engine sees them.
 
     Call `first` once, then `reply` and `next` in turn.
     """
@@ -45,14 +45,14 @@ class Context:
         self._extend(user, partial(self._chat.first_prompt, system))
 
     def next(self, user: str) -> None:
-        """Adds what lies between the last reply and the model's next token."""
+        """Adds the tokens between the last reply and the model's next token."""
         assert self._last is not None, "no reply yet"
         finished, last_id = self._last.finished, self._last.token_ids[-1]
         stop_id = last_id if finished else None
         self._extend(user, partial(self._chat.next_prompt, finished=finished, stop_id=stop_id))
 
     def reply(self, sampled: Sampled) -> Turn:
-        """Adds a reply, exactly the sampled ids, and returns the turn it makes (without reward)."""
+        """Adds a reply, exactly the sampled ids → its turn (without reward)."""
         self.token_ids = self.token_ids + sampled.token_ids
         self._last, gained, self.gained = sampled, self.gained, []
         return Turn(

@@ -1,4 +1,4 @@
-"""One agent's part of an episode: what it is told, says and is paid, and the trajectory that this makes."""
+"""One agent's part of an episode: its prompts, replies and rewards, and the trajectory that they make."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Heard:
 
 @dataclass(frozen=True)
 class Sampler:
-    """What a policy's replies are sampled with."""
+    """The engine, chat format and settings with which a policy's replies are sampled."""
 
     engine: Engine
     chat: ChatFormat
     sampling: Sampling
-    """Sampling of every reply. Its seed is replaced by one per conversation and turn."""
+    """Settings of every reply. The seed is replaced by one per conversation and turn."""
     max_context_tokens: int
     """Limit on the tokens of prompts and replies of one conversation."""
     connectors: TurnConnectors | None = None
@@ -74,7 +74,7 @@ def reply_sampling(
 
 
 class Conversation:
-    """An agent that speaks in words alone: a person, a script."""
+    """An agent that replies with text only: a person, a script."""
 
     def __init__(self, trajectory: Trajectory) -> None:
         self.trajectory = trajectory
@@ -85,7 +85,7 @@ class Conversation:
 
     @property
     def reply(self) -> str:
-        """What it said last."""
+        """The last reply."""
         return self.trajectory.turns[-1].reply
 
     def act(self) -> str:
@@ -98,33 +98,33 @@ class Conversation:
         return Heard()
 
     def hear(self, message: str, state: str, system: str = "") -> None:
-        """Takes a prompt.
+        """Receives a prompt.
 
         Args:
             message: the user message of the turn to come.
-            state: the environment's, for the turn's record.
-            system: the system message; counts in the first prompt only.
+            state: the environment's state, for the turn's record.
+            system: the system message, used only in the first prompt.
         """
         self._message, self._state = message, state
 
     def answer(self) -> Generator[Ask, None, None]:
-        """Answers the newest prompt, as a part of `Session.play`; `reply` is what was said then."""
+        """Answers the newest prompt, as a part of `Session.play`; `reply` is the answer then."""
         raise NotImplementedError
 
     def say(self, reply: str) -> None:
-        """Adds a turn that nobody sampled."""
+        """Adds a turn that was not sampled."""
         turn = Turn(_NO_TOKENS, _NO_TOKENS, np.zeros(0, np.float32), 0.0, 0, prompt=self._message, reply=reply)
         self._add(turn)
 
     def pay(self, reward: float) -> None:
-        """Adds a reward to what the agent did last; if it has done nothing yet, to what it does first."""
+        """Adds a reward to the agent's last turn, or to its first one if it has not replied yet."""
         if self.trajectory.turns:
             self.trajectory.turns[-1].reward += reward
         else:
             self._unearned += reward
 
     def close(self, reason: StopReason, error: str = "") -> None:
-        """Ends it. If it was paid and never replied it gets one turn without tokens, so that its return is right."""
+        """Ends the conversation. Rewards without any reply get one turn without tokens, so that the return is right."""
         self.ended = True
         self.trajectory.stop_reason, self.trajectory.error = reason, error
         if self._unearned:
@@ -136,7 +136,7 @@ class Conversation:
 
 
 class PolicyConversation(Conversation):
-    """An agent whose replies a policy samples, token for token."""
+    """An agent whose replies are sampled from a policy."""
 
     def __init__(
         self,
@@ -164,12 +164,12 @@ class PolicyConversation(Conversation):
 
     @property
     def policy(self) -> str:
-        """The id of the policy that speaks."""
+        """Id of the policy."""
         return self.trajectory.module_id
 
     @property
     def token_ids(self) -> list[int]:
-        """Everything so far: the engine's next prompt."""
+        """All tokens so far: the engine's next prompt."""
         return self._context.token_ids
 
     @property
@@ -179,7 +179,7 @@ class PolicyConversation(Conversation):
 
     @property
     def full(self) -> bool:
-        """Whether there is no room for one more token; there never will be again."""
+        """Whether there is no room for one more token."""
         return len(self._context.token_ids) >= self.sampler.max_context_tokens
 
     def act(self) -> str:
@@ -196,14 +196,14 @@ class PolicyConversation(Conversation):
         yield Ask((self,))
 
     def next_sampling(self) -> Sampling:
-        """Says how the next reply is to be sampled: within the room there is, from a seed of its own."""
+        """Returns the settings of the next reply: its own seed, and a length that fits the context."""
         sampler = self.sampler
         room = sampler.max_context_tokens - len(self._context.token_ids)
         seed = seed_of(Stream.TURN_SAMPLING, *self._seeds, len(self.trajectory.turns))
         return replace(sampler.sampling, max_tokens=min(room, sampler.sampling.max_tokens), seed=seed)
 
     def take(self, sampled: Sampled) -> bool:
-        """Adds the reply; whether its log-probs are finite."""
+        """Adds the reply → whether its log-probs are finite."""
         turn = self._context.reply(sampled)
         self._add(turn)
         return bool(np.isfinite(turn.logprobs).all())
@@ -217,8 +217,10 @@ class PolicyConversation(Conversation):
 
 @dataclass(frozen=True)
 class Ask:
-    """Replies that an episode waits for, all together."""
+    """The replies that an episode waits for."""
 
     conversations: Sequence[PolicyConversation]
     mute_when_full: bool = False
-    """One without room for another token says nothing. Else that ends the episode as CONTEXT_FULL."""
+    """Whether a conversation without room for another token gives no reply; else it ends the episode as
+    CONTEXT_FULL.
+    """

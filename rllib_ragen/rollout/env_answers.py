@@ -1,6 +1,6 @@
-"""What environments say, made safe: plain text, finite numbers, and one line for whatever was raised.
+"""Validation of environments' answers: plain text, finite numbers, and errors as one line.
 
-To be used in the environment's own thread, so that an answer which takes long to read is under its time limit too.
+Use it in the environment's own thread, so that its time limit includes the reading of long answers.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ import numpy as np
 from rllib_ragen.types import StopReason
 
 END_REASONS = (StopReason.GOAL, StopReason.FAILED, StopReason.MAX_TURNS, StopReason.MAX_ACTIONS)
-"""Ends that an environment may tell; the others are the rollout's own."""
+"""Stop reasons that an environment may give; the others are the rollout's own."""
 _MAX_REWARD = float(np.finfo(np.float32).max)
 _MAX_ERROR = 1_000
-"""Characters of an error that a trajectory keeps: it is written to logs and shown in tables."""
+"""Most characters of an error that a trajectory keeps: chosen freely, because logs and tables show it."""
 
 
 class BadAnswer(Exception):
-    """The environment broke its contract; the message says how and needs no name of an exception before it."""
+    """The environment broke its contract; the message is complete without the name of an exception."""
 
 
-def text_of(value: Any, what: str) -> str:
-    """Returns `value`, which must be text that a tokenizer and a file can take.
+def text_of(value: object, what: str) -> str:
+    """Returns `value`, which must be text for a tokenizer and a file.
 
     Raises:
-        BadAnswer: no str, or half of a surrogate pair, which is a str that no tokenizer takes.
+        BadAnswer: not a str, or one with half of a surrogate pair, which no tokenizer accepts.
     """
     if not isinstance(value, str):
         raise BadAnswer(f"the environment gave {what} that is no text but {type(value).__name__}")
@@ -38,11 +38,11 @@ def text_of(value: Any, what: str) -> str:
 
 
 def reward_of(value: Any, whose: str = "the environment gave") -> float:
-    """Returns `value` as a number that is finite in the learner's float32, too.
+    """Returns `value` as a float that is finite in the learner's float32.
 
     Raises:
         BadAnswer: it is not finite.
-        TypeError: it is no number.
+        TypeError: it is not a number.
     """
     reward = float(value)
     if not abs(reward) <= _MAX_REWARD:
@@ -51,14 +51,14 @@ def reward_of(value: Any, whose: str = "the environment gave") -> float:
 
 
 def end_of(value: Any) -> StopReason:
-    """Returns `value` as a reason why the environment ended the episode. Raises BadAnswer if it is none."""
+    """Returns `value` as one of END_REASONS. Raises BadAnswer for anything else."""
     if value not in END_REASONS:
         raise BadAnswer(f"the environment gave the stop_reason {value!r}; allowed: {', '.join(END_REASONS)}")
     return StopReason(value)
 
 
 def error_text(error: BaseException) -> str:
-    """Says what was raised, as text that can be written and shown; never raises itself."""
+    """Returns a line about an exception, as safe text; never raises itself."""
     try:
         said = str(error)
     except Exception:

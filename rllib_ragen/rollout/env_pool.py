@@ -1,4 +1,4 @@
-"""Environments that are reused across episodes, each in a thread of its own where a time limit is wanted."""
+"""Environments that are reused across episodes, each in its own thread if there is a time limit."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ T = TypeVar("T")
 
 
 class Closable(Protocol):
-    """All that is asked of an environment here."""
+    """The interface that a pool needs of an environment."""
 
     def close(self) -> None:
-        """Frees what it holds."""
+        """Frees its resources."""
 
 
 Env = TypeVar("Env", bound=Closable)
@@ -24,7 +24,9 @@ logger = logging.getLogger(__name__)
 
 
 class EnvSlot(Generic[Env]):
-    """One environment, made at its first use. Threaded slots answer later, so that a hung one blocks nobody."""
+    """A slot for one environment, made at its first use. Threaded slots run calls in a thread, so a hung one never
+    blocks.
+    """
 
     def __init__(self, make_env: Callable[[], Env], threaded: bool, index: int = 0) -> None:
         self.index = index
@@ -41,7 +43,7 @@ class EnvSlot(Generic[Env]):
         return self._env
 
     def call(self, function: Callable[[Env], T]) -> Future[T]:
-        """Runs `function` on the environment; the future holds its result or exception."""
+        """Calls `function` on the environment → a future of its result or exception."""
         future: Future[T] = Future()
 
         def job() -> None:
@@ -77,7 +79,7 @@ class EnvSlot(Generic[Env]):
         return future
 
     def close(self) -> None:
-        """Closes the environment after what it is doing now, and ends its thread. Does not wait."""
+        """Closes the environment after its current call, and ends its thread. Does not wait."""
 
         def job() -> None:
             if self._env is not None:
@@ -95,10 +97,10 @@ class EnvSlot(Generic[Env]):
 
 
 class EnvPool(Generic[Env]):
-    """Slots for episodes to borrow. The owner closes it."""
+    """A pool of slots that episodes borrow. Its owner closes it."""
 
     def __init__(self, make_env: Callable[[], Env], threaded: bool) -> None:
-        """`threaded`: whether calls may be given up on after a time limit."""
+        """`threaded`: whether calls may be abandoned after a time limit."""
         self._make_env, self._threaded = make_env, threaded
         self._free: list[EnvSlot[Env]] = []
         self._made = 0
@@ -111,7 +113,7 @@ class EnvPool(Generic[Env]):
         return EnvSlot(self._make_env, self._threaded, self._made - 1)
 
     def give_back(self, slot: EnvSlot[Env]) -> None:
-        """Takes back a slot that is idle and sound."""
+        """Takes back a slot that is idle and not broken."""
         self._free.append(slot)
 
     def close(self) -> None:

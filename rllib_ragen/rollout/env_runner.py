@@ -46,15 +46,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Played:
-    """What one `play` call brings back from an actor."""
+    """The result of one remote `play` call."""
 
     episodes: list[Episode]
     """Episodes in the order of the specs."""
     metrics: Any
     error: str = ""
-    """Why nothing was played. Raising instead would end the actor (and its engine) and hide the reason."""
+    """Reason why nothing was played. Raising instead would end the actor (and its engine) and hide the reason."""
     gib: float = 0.0
-    """Resident memory of the actor afterwards."""
+    """Resident memory of the actor afterwards, in GiB."""
 
 
 class LLMEnvRunner(EnvRunner, Checkpointable):
@@ -108,7 +108,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         self.pool: EnvPool[Any] = EnvPool(lambda: self._adapted(self._env_creator(context)), threaded=True)
 
     def _adapted(self, env: Any) -> Any:
-        """Says what episodes are played with."""
+        """Returns the environment in the form that episodes are played with."""
         return env
 
     def _look_at(self, env: Any) -> None:
@@ -121,7 +121,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         self._max_turns = env.max_turns if isinstance(env, SeveralTextEnvs) else env.limits.max_turns
 
     def make_module(self) -> None:
-        """Starts this runner's own engines, one for each policy."""
+        """Starts this runner's own engines, one per policy."""
         config = self.config
         if config.engine_choice().name == "vllm":
             module_ids = config.module_ids()
@@ -157,7 +157,7 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         )
 
     def attach(self, module: MultiRLModule) -> None:
-        """Samples with the modules of `module` from now on; tell `weights_changed` when somebody else updates them."""
+        """Samples with the modules of `module` from now on; call `weights_changed` when they are updated elsewhere."""
         module_ids = sorted(module.keys())
         # As in RLlib: a runner with one policy shows the module itself.
         self.module = module[module_ids[0]] if len(module_ids) == 1 else module
@@ -307,13 +307,13 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
     # --- weights and state ------------------------------------------------------------------------------------------
 
     def weights_changed(self, version: int) -> None:
-        """Takes note that the attached modules have been updated in place."""
+        """Records that the attached modules have been updated in place."""
         for engine in self.engines.values():
             assert isinstance(engine, HFEngine)
             engine.weights_changed(version)
 
     def fetch_weights(self, refs: Mapping[str, ray.ObjectRef], version: int) -> None:
-        """Takes the new policy version, and the weights that are not those an engine has: frozen policies' stay."""
+        """Sets the new policy version, and loads the weights that have changed: frozen policies' stay."""
         new = {module_id: ref for module_id, ref in refs.items() if self._fetched.get(module_id) != ref}
         self.load_weights(dict(zip(new, ray.get(list(new.values())), strict=True)), version)
         self._fetched |= new
@@ -347,7 +347,8 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         return tensors
 
     def receive_weights(self, meeting: Rendezvous, first_rank: int, specs: Sequence[TensorSpec], version: int) -> None:
-        """Takes what the first learner sends through the channel of `meeting`; the engine's workers have ranks there.
+        """Loads the weights that the first learner sends through the channel of `meeting`, where the engine's workers
+        are.
 
         Raises:
             EngineDead: the channel broke, and the engine with it.
@@ -361,11 +362,11 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
         self.engine.receive_weights(specs, version)
 
     def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> dict[str, Any]:
-        """Counters only: weights belong to the learner."""
+        """Returns only counters: weights belong to the learner."""
         return {NUM_ENV_STEPS_SAMPLED_LIFETIME: self.num_env_steps_sampled_lifetime}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Takes counters and, unless it samples with the learner's own module, weights."""
+        """Restores counters and, unless it samples with the learner's own module, weights."""
         if NUM_ENV_STEPS_SAMPLED_LIFETIME in state:
             self.num_env_steps_sampled_lifetime = state[NUM_ENV_STEPS_SAMPLED_LIFETIME]
         if COMPONENT_RL_MODULE in state and not self.config.shares_module:
@@ -378,21 +379,21 @@ class LLMEnvRunner(EnvRunner, Checkpointable):
                 self.load_weights(modules, version)
 
     def get_ctor_args_and_kwargs(self) -> tuple[tuple[()], dict[str, Any]]:
-        """Says what a copy of this runner would be built with."""
+        """Returns the constructor arguments of a copy of this runner."""
         return (), {"config": self.config, "env_creator": self._env_creator}
 
     def get_checkpointable_components(self) -> list[Any]:
-        """Returns none: weights are saved once, by the learner."""
+        """Returns no components: weights are saved once, by the learner."""
         return []
 
     # --- what RLlib asks --------------------------------------------------------------------------------------------
 
     def get_spaces(self) -> dict[str, Any]:
-        """Returns text in, text out."""
+        """Returns the spaces: text in, text out."""
         return dict.fromkeys((INPUT_ENV_SPACES, INPUT_ENV_SINGLE_SPACES, *self.config.module_ids()), self._spaces)
 
     def get_metrics(self) -> Any:
-        """Metrics since the last call, reduced."""
+        """Returns the reduced metrics since the last call."""
         return self.metrics.reduce()
 
     def take_metrics(self, count: bool) -> Any:

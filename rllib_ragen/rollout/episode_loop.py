@@ -39,16 +39,16 @@ class Watcher(Protocol[EnvT]):
 
 @dataclass(eq=False)
 class _Episode(Generic[EnvT]):
-    """An episode begun and not done; it waits for its environment or for replies, never for both."""
+    """An unfinished episode, which waits for its environment or for replies, never for both."""
 
     number: int
     session: Session[EnvT]
     steps: Steps[EnvT]
     slot: EnvSlot[EnvT]
     asked: dict[int, PolicyConversation] = field(default_factory=dict)
-    """Replies that it waits for, by key."""
+    """Conversations whose replies it waits for, by key."""
     keys: dict[PolicyConversation, int] = field(default_factory=dict)
-    """What the engines know its conversations by."""
+    """The engines' keys of its conversations."""
 
 
 class EpisodeLoop(Generic[EnvT]):
@@ -70,9 +70,9 @@ class EpisodeLoop(Generic[EnvT]):
     ) -> None:
         """
         Args:
-            engines: by policy id; no request in flight, before and after.
-            pool: of the environments; stays its owner's, who must have made it `threaded` if there is a limit.
-            max_episodes: in flight at once.
+            engines: engines by policy id, with no request in flight, before and after.
+            pool: the environments; its owner closes it, and made it `threaded` if there is a limit.
+            max_episodes: most episodes in flight.
             env_timeout_s: longest call of an environment; None: no limit.
             progress: is told how many episodes are over, after each.
             watcher: is told what becomes of each; None: nobody.
@@ -87,11 +87,11 @@ class EpisodeLoop(Generic[EnvT]):
         self._next_key = self._done = self._total = 0
 
     def run(self, sessions: Sequence[Session[EnvT]]) -> None:
-        """Plays all of them to their ends. To be called once.
+        """Plays all sessions to their ends. Call it once.
 
         Raises:
             EngineDead: an engine is gone; nothing of the batch counts.
-            WholeBatchError: a mistake that concerns all.
+            WholeBatchError: an error that concerns all.
         """
         queue, self._total = deque(enumerate(sessions)), len(sessions)
         beat(0, self._total)
@@ -124,7 +124,7 @@ class EpisodeLoop(Generic[EnvT]):
             beat(self._done, self._total)
 
     def _poll(self) -> None:
-        """Goes on with the episodes whose replies are there."""
+        """Resumes the episodes whose replies are finished."""
         for policy in [policy for policy, waiting in self._requested.items() if waiting]:
             for key, result in self._engines[policy].poll():
                 # An episode that another reply has just ended took its other requests with it.

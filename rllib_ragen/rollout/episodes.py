@@ -23,7 +23,7 @@ _NO_TOKENS: IntArray = np.zeros(0, np.int32)
 class TextEpisode(SingleAgentEpisode):
     """What RLlib's callbacks get of one agent: a list-mode SingleAgentEpisode, while it is played and afterwards.
 
-    observations[t] are the token ids that the prompt of turn t gained, actions[t] the sampled ids, rewards[t] the
+    observations[t] are the token ids that the prompt gained in turn t, actions[t] the sampled ids, rewards[t] the
     turn's reward; extra_model_outputs hold the log-probs ("action_logp") and policy version ("weights_seq_no") of
     each turn. infos[0] is the first prompt in words, infos[t + 1] what turn t was. The last observation is the newest
     prompt, which has no reply yet; once the episode is over it is empty. Trajectory-wide facts are in custom_data:

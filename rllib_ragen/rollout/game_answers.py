@@ -1,4 +1,4 @@
-"""What a MultiAgentEnv says, read into plain data in its own thread."""
+"""A MultiAgentEnv's answers as plain data, read in its own thread."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class GameSpec(EpisodeSpec):
     """An episode of several agents."""
 
     seats: tuple[tuple[str, str], ...] = ()
-    """(agent, policy id or `script:<player>`) of the agents whose player is given; others are mapped to a policy."""
+    """Pairs (agent, policy id or `script:<player>`) of agents with a given player; others are mapped to a policy."""
     script_seed: int | None = None
-    """Seeds the replies of scripts, one by one; None: they follow from outcome_seed."""
+    """Seed from which each scripted reply gets its own; None: scripts draw from the outcome seed's stream."""
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What an agent's info says, as far as anybody looks at it."""
+class AgentInfo:
+    """The entries of an agent's info that a rollout uses."""
 
     state: str = ""
     valid: bool = True
@@ -40,48 +40,48 @@ class Facts:
 
 @dataclass(frozen=True)
 class GameOpening:
-    """What a new game says."""
+    """An environment's answer to a reset."""
 
     system: str
     possible_agents: tuple[str, ...]
-    """Empty if the environment does not tell them."""
+    """All agents; empty if the environment does not have the attribute."""
     prompts: dict[str, str]
-    """What the agents that are to reply are told."""
-    facts: dict[str, Facts]
+    """Prompts of the agents that are to reply."""
+    infos: dict[str, AgentInfo]
     instance_key: str
-    """Canonical text of the instance; empty where the environment names none."""
+    """Canonical text of the instance; empty if the environment has none."""
 
 
 @dataclass(frozen=True)
 class GameAnswer:
-    """What a game says to replies."""
+    """An environment's answer to replies."""
 
     prompts: dict[str, str]
-    """Prompts of the agents that are to reply next; last words to those that have ended are left out."""
+    """Prompts of the agents that are to reply next, without final observations of ended agents."""
     rewards: dict[str, float]
     ended: dict[str, bool]
-    """Agents that the environment speaks of as ended or not."""
+    """Whether agents have ended, for those that the environment mentions."""
     cut_off: frozenset[str]
-    """Ended agents that were truncated."""
+    """Agents that were truncated."""
     over: bool
-    """The game is over for all."""
+    """Whether the game is over for all."""
     over_cut_off: bool
-    """And not by its own rules."""
-    facts: dict[str, Facts]
+    """Whether it was truncated for all."""
+    infos: dict[str, AgentInfo]
 
     def end_of(self, name: str) -> StopReason:
-        """Says why an agent that has ended did so."""
-        facts = self.facts.get(name, Facts())
-        if facts.stop_reason in END_REASONS:
-            return StopReason(facts.stop_reason)
+        """Returns the stop reason of an agent that has ended."""
+        info = self.infos.get(name, AgentInfo())
+        if info.stop_reason in END_REASONS:
+            return StopReason(info.stop_reason)
         if name in self.cut_off or (self.over_cut_off and not self.ended.get(name, False)):
             return StopReason.MAX_TURNS
-        return StopReason.GOAL if facts.success else StopReason.FAILED
+        return StopReason.GOAL if info.success else StopReason.FAILED
 
 
 def read_game_opening(spec: GameSpec, env: MultiAgentEnv) -> GameOpening:
-    """Starts the game. Raises whatever the environment does, and BadAnswer for what is no answer."""
-    options: dict[str, Any] = {"split": spec.split, "outcome_seed": spec.outcome_seed}
+    """Starts the game. Raises the environment's errors, and BadAnswer for an invalid answer."""
+    options: dict[str, object] = {"split": spec.split, "outcome_seed": spec.outcome_seed}
     scripts = {agent: name for agent, player in spec.seats if (name := script_of(player)) is not None}
     if scripts:
         options["scripts"] = scripts
@@ -92,13 +92,13 @@ def read_game_opening(spec: GameSpec, env: MultiAgentEnv) -> GameOpening:
         system=text_of(getattr(env, "system_prompt", ""), "a system prompt"),
         possible_agents=tuple(_name(name) for name in env.possible_agents),
         prompts={_name(name): _prompt(name, text) for name, text in prompts.items()},
-        facts=_facts(infos),
+        infos=_agent_infos(infos),
         instance_key=text_of(getattr(env, "instance_key", ""), "an instance key"),
     )
 
 
 def read_game_answer(replies: Mapping[str, str], env: MultiAgentEnv) -> GameAnswer:
-    """Returns steps with the replies. Raises as `read_game_opening` does."""
+    """Makes a step with the replies. Raises as `read_game_opening` does."""
     prompts, rewards, terminated, truncated, infos = env.step(dict(replies))
     named = [name for name in {**terminated, **truncated} if name != _ALL]
     ended = {_name(name): bool(terminated.get(name) or truncated.get(name)) for name in named}
@@ -109,23 +109,23 @@ def read_game_answer(replies: Mapping[str, str], env: MultiAgentEnv) -> GameAnsw
         cut_off=frozenset(name for name in named if truncated.get(name)),
         over=bool(terminated.get(_ALL) or truncated.get(_ALL)),
         over_cut_off=bool(truncated.get(_ALL)),
-        facts=_facts(infos),
+        infos=_agent_infos(infos),
     )
 
 
-def _name(value: Any) -> str:
+def _name(value: object) -> str:
     return text_of(value, "an agent's name")
 
 
-def _prompt(name: str, value: Any) -> str:
+def _prompt(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise BadAnswer(f"agent {name!r} is prompted with a {type(value).__name__}, not with text")
     return text_of(value, f"agent {name!r} a prompt")
 
 
-def _facts(infos: Mapping[str, Mapping[str, Any]]) -> dict[str, Facts]:
+def _agent_infos(infos: Mapping[str, Mapping[str, Any]]) -> dict[str, AgentInfo]:
     return {
-        name: Facts(
+        name: AgentInfo(
             state=text_of(info.get("state", ""), "a state"),
             valid=bool(info.get("valid", True)),
             num_actions=len(info.get("actions", [None])),

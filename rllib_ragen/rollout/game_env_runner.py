@@ -19,16 +19,16 @@ from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.types import Sampling
 
 _TURNS_GUESSED = 5
-"""Turns of an agent, where a caller asks for time steps and the environment tells no limit: the default of
+"""Turns per agent to assume if a caller asks for time steps and the environment has no limit: the default of
 `env.max_turns`. It only decides how many episodes are begun; each is played to its end."""
 
 
 class MultiAgentLLMEnvRunner(LLMEnvRunner):
     """Plays TextGameEnvs and RLlib's MultiAgentEnvs whose observations and actions are text.
 
-    Which policy plays an agent is said by the spec or, where it says nothing, by the config's `policy_mapping_fn`,
-    which gets (agent id, MultiAgentEpisode), as in RLlib. The episode's `id_` is the group's: all plays of one game
-    seed have the same line-up, so that the trajectories of a (policy, role, game seed) can be compared.
+    The policy of an agent is given by the spec or else by the config's `policy_mapping_fn` of (agent id,
+    MultiAgentEpisode), as in RLlib. The episode's `id_` is the group's: all plays of one game seed have the same
+    policies at the seats, so that the trajectories of a (policy, role, game seed) can be compared.
     """
 
     def _adapted(self, env: object) -> MultiAgentEnv:

@@ -9,37 +9,37 @@ from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 from rllib_ragen.rollout.conversation import Ask, PolicyConversation, Sampler
 from rllib_ragen.rollout.env_answers import BadAnswer
-from rllib_ragen.rollout.game_answers import Facts, GameAnswer, GameSpec, read_game_answer, read_game_opening
+from rllib_ragen.rollout.game_answers import AgentInfo, GameAnswer, GameSpec, read_game_answer, read_game_opening
 from rllib_ragen.rollout.scripted_seats import script_of
 from rllib_ragen.rollout.session import Steps, on_env
 from rllib_ragen.rollout.whole_batch import WholeBatchError
 from rllib_ragen.types import StopReason, Trajectory
 
 _MAX_IDLE = 1_000
-"""Steps in a row in which an environment may prompt nobody."""
+"""Most steps in a row in which an environment prompts no agent: chosen freely, to end endless games."""
 
 
-class LineUpError(WholeBatchError):
-    """Agents and policies do not fit together: a mistake in the config, not of one game."""
+class PolicyMappingError(WholeBatchError):
+    """Agents and policies do not fit together: an error of the config, not of one game."""
 
 
 MapAgent = Callable[[str, GameSpec], str]
-"""(agent, spec) → its policy's id, or `script:<player>`."""
+"""A function from (agent, spec) to a policy's id, or `script:<player>`."""
 
 
 class GameSession:
-    """Plays one GameSpec; `trajectories` are what came of it, one for each agent that a policy plays."""
+    """A session of one GameSpec; `trajectories` are its results, one for each agent that a policy plays."""
 
     mute_when_full = False
-    """Whether an agent without room for a reply goes on and says nothing; else the game is cut off for all."""
+    """Whether an agent without room for a reply goes on without one; else the game is cut off for all."""
 
     def __init__(self, spec: GameSpec, samplers: Mapping[str, Sampler], map_agent: MapAgent) -> None:
         """
         Args:
             spec: the game.
-            samplers: by policy id.
-            map_agent: asked once for every agent whose player the spec does not name, when it is first heard of
-                (before the first prompt, where the environment tells its `possible_agents`).
+            samplers: samplers by policy id.
+            map_agent: called once for every agent whose player the spec does not name, when it first occurs
+            (before the first prompt, if the environment has `possible_agents`).
         """
         self.spec = spec
         self._samplers, self._map_agent = samplers, map_agent
@@ -52,7 +52,7 @@ class GameSession:
 
     @property
     def trajectories(self) -> list[Trajectory]:
-        """As far as they have come, in the order in which the agents were first heard of."""
+        """Trajectories so far, in order of the agents' first occurrence."""
         return [agent.trajectory for agent in self._agents.values()] or self._failed_alone
 
     @property
@@ -65,9 +65,9 @@ class GameSession:
         self._known, self._instance_key = opening.possible_agents, opening.instance_key
         for name in self._known:
             self._meet(name)
-        prompts, facts, idle = opening.prompts, opening.facts, 0
+        prompts, infos, idle = opening.prompts, opening.infos, 0
         while True:
-            asked = self._tell(prompts, facts, opening.system)
+            asked = self._tell(prompts, infos, opening.system)
             idle = 0 if asked else idle + 1
             if idle > _MAX_IDLE:
                 raise BadAnswer(f"nobody was prompted in {_MAX_IDLE} steps in a row, and the game is not over")
@@ -78,7 +78,7 @@ class GameSession:
             self._note(replies, answer)
             if answer.over or (self._agents and all(agent.ended for agent in self._agents.values())):
                 return
-            prompts, facts = answer.prompts, answer.facts
+            prompts, infos = answer.prompts, answer.infos
 
     def stop(self, reason: StopReason, error: str = "") -> None:
         for agent in self._agents.values():
@@ -94,11 +94,11 @@ class GameSession:
             ]
 
     def seed_index(self, name: str) -> int:
-        """Says what tells the sampling seeds of an agent that is being met from those of the others in its game."""
+        """Returns the number that distinguishes a new agent's sampling seeds from those of the others in its game."""
         return len(self._agents)
 
     def _meet(self, name: str) -> PolicyConversation | None:
-        """Returns the agent; None for one that a script plays. It is mapped when it is first heard of."""
+        """Returns the agent's conversation, which is mapped to a policy at its first occurrence; None for a script."""
         if name in self._agents or name in self._scripted:
             return self._agents.get(name)
         self._check_known(name)
@@ -122,22 +122,24 @@ class GameSession:
             raise BadAnswer(f"unknown agent {name!r}; the environment's possible_agents: {', '.join(self._known)}")
 
     def _policy_of(self, name: str) -> str:
-        """Raises LineUpError if there is no such policy."""
+        """Raises PolicyMappingError if the agent's policy does not exist."""
         given = dict(self.spec.seats).get(name)
         try:
             module_id = given or self._map_agent(name, self.spec)
             known = module_id in self._samplers or script_of(module_id) is not None
         except Exception as error:
-            raise LineUpError(f"multi_agent: agent {name!r} cannot be mapped: {error}") from error
+            raise PolicyMappingError(f"multi_agent: agent {name!r} cannot be mapped: {error}") from error
         if not known:
             allowed = ", ".join(sorted(self._samplers))
-            raise LineUpError(f"multi_agent: agent {name!r} is mapped to policy {module_id!r}; allowed: {allowed}")
+            raise PolicyMappingError(
+                f"multi_agent: agent {name!r} is mapped to policy {module_id!r}; allowed: {allowed}"
+            )
         return module_id
 
     def _tell(
-        self, prompts: Mapping[str, str], facts: Mapping[str, Facts], system: str
+        self, prompts: Mapping[str, str], infos: Mapping[str, AgentInfo], system: str
     ) -> dict[str, PolicyConversation]:
-        """Gives the prompts to their agents, which are to reply."""
+        """Gives the prompts to their agents → the conversations that are to reply."""
         asked = {}
         for name, message in prompts.items():
             agent = self._meet(name)
@@ -145,15 +147,15 @@ class GameSession:
                 raise BadAnswer(f"agent {name!r} is prompted, but a script plays it")
             if agent.ended:
                 raise BadAnswer(f"agent {name!r} is prompted after its end")
-            agent.hear(message, facts.get(name, Facts()).state, system)
+            agent.hear(message, infos.get(name, AgentInfo()).state, system)
             asked[name] = agent
         return asked
 
     def _note(self, replies: Mapping[str, str], answer: GameAnswer) -> None:
-        """Writes down what the replies led to."""
+        """Records the results of the replies."""
         for name in replies:
-            turn, facts = self._agents[name].trajectory.turns[-1], answer.facts.get(name, Facts())
-            turn.valid, turn.num_actions = facts.valid, facts.num_actions
+            turn, info = self._agents[name].trajectory.turns[-1], answer.infos.get(name, AgentInfo())
+            turn.valid, turn.num_actions = info.valid, info.num_actions
         for name, reward in answer.rewards.items():
             if agent := self._meet(name):
                 agent.pay(reward)
@@ -162,6 +164,6 @@ class GameSession:
         for name in [*self._agents] if answer.over else answer.ended:
             agent = self._meet(name)
             if agent and not agent.ended and (answer.over or answer.ended.get(name)):
-                facts = answer.facts.get(name, Facts())
-                agent.trajectory.success, agent.trajectory.outcome = facts.success, facts.outcome
+                info = answer.infos.get(name, AgentInfo())
+                agent.trajectory.success, agent.trajectory.outcome = info.success, info.outcome
                 agent.close(answer.end_of(name))

@@ -1,4 +1,4 @@
-"""Waiting for environments beside an engine: long enough for reproducible batches, never longer than a limit."""
+"""Waits for environments beside an engine: long enough for reproducible batches, never longer than a limit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from rllib_ragen.rollout.env_answers import error_text
 from rllib_ragen.rollout.env_pool import EnvSlot
@@ -15,25 +15,25 @@ from rllib_ragen.rollout.session import EnvT
 
 Owner = TypeVar("Owner")
 _GRACE_S = 0.005
-"""What slow environments are waited for before the engine works on."""
+"""Wait in seconds for slow environments before the engine goes on: chosen freely, about one decoding step."""
 _QUICK_S = 1.0
-"""While every answer came within this time, all answers are waited for: then the engine's batches, and with them the
-last bits of its log-probs, do not depend on the timing of threads."""
+"""Longest wait in seconds for all answers, while every answer came in time: then the engine's batches, and with them
+the last bits of its log-probs, do not depend on the timing of threads. Chosen freely."""
 _FREE_WAIT_S, _WAIT_SHARE = 2.0, 0.3
-"""Likewise only while all waits together stay below this time, or below this share of the batch's."""
+"""Most seconds of these waits in a batch, or their largest share of its time if that is longer: chosen freely."""
 
 
 @dataclass
 class _Pending(Generic[Owner]):
-    """An episode that waits for its environment."""
+    """A call of an episode's environment."""
 
     owner: Owner
-    future: Future[Any]
+    future: Future[object]
     deadline: float
 
 
 class PendingEnvCalls(Generic[Owner]):
-    """The episodes of one batch that wait for their environments, by key."""
+    """The pending environment calls of one batch, by key."""
 
     def __init__(self, timeout_s: float | None) -> None:
         """`timeout_s`: longest reset or step; None: no limit."""
@@ -44,20 +44,20 @@ class PendingEnvCalls(Generic[Owner]):
         self._quick = True
         """All answers are waited for."""
 
-    def ask(self, key: int, owner: Owner, slot: EnvSlot[EnvT], call: Callable[[EnvT], Any]) -> None:
-        """Has the environment do `call`; `settle` gives its result to the episode."""
+    def ask(self, key: int, owner: Owner, slot: EnvSlot[EnvT], call: Callable[[EnvT], object]) -> None:
+        """Starts `call` on the environment; `settle` gives its result to the episode."""
         limit = math.inf if self._timeout_s is None else self._timeout_s
         self._pending[key] = _Pending(owner, slot.call(call), time.monotonic() + limit)
 
     def settle(
-        self, engine_busy: bool, resume: Callable[[Owner, Any], None], fail: Callable[[Owner, str], None]
+        self, engine_busy: bool, resume: Callable[[Owner, object], None], fail: Callable[[Owner, str], None]
     ) -> bool:
-        """Tells episodes of their environments; whether there was anything to tell.
+        """Gives answers, errors and timeouts to the episodes → whether there were any.
 
         Args:
-            engine_busy: whether an engine has something to do meanwhile.
-            resume: hears of those that have answered.
-            fail: hears of those that raised, or whose time is up.
+            engine_busy: whether an engine has work meanwhile.
+            resume: called with each answer.
+            fail: called with each error or timeout.
         """
         if not self._pending:
             return False

@@ -1,4 +1,4 @@
-"""An EnvRunner's metrics, in the shapes that RLlib's bookkeeping expects."""
+"""An EnvRunner's metrics, in the form that RLlib expects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rllib_ragen.rollout.game_episodes import Episode, agent_episodes
 
 
 def log_episodes(metrics: Any, episodes: Sequence[Episode], window: int) -> int:
-    """Logs the episodes on a MetricsLogger; an environment step is a turn. Returns the number of turns.
+    """Logs the episodes on a MetricsLogger; an environment step is a turn → the number of turns.
 
     A multi-agent episode's return is the sum over its agents, its turns are all agents'.
     """

@@ -1,4 +1,4 @@
-"""Sampling on many runners: specs are spread over the healthy ones, and lost ones are played again elsewhere."""
+"""Sampling on several runners: specs are divided among the healthy ones, and those of lost ones are played again."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from rllib_ragen.rollout.game_episodes import Episode
 from rllib_ragen.rollout.specs import EpisodeSpec
 
 _MAX_ROUNDS = 6
-"""Rounds in which lost episodes are played again: runners that die in all of them die of the run itself."""
+"""Most rounds of playing lost episodes: chosen freely; runners that die in all of them die of the run itself."""
 _POLL_S = 0.5
-"""Time between two looks at who has answered."""
+"""Seconds between two polls of the runners: chosen freely."""
 _TAG = "play"
 logger = logging.getLogger(__name__)
 
 
 @dataclass
 class RunnerFailures:
-    """What it took besides sampling."""
+    """Counts of failed and restarted runners."""
 
     lost_runners: int = 0
-    """Runners that died, hung ones that were killed among them."""
+    """Runners that died, including hung ones that were killed."""
     hung_runners: int = 0
     recycled_runners: int = 0
-    """Restarted between two batches, because they had grown beyond `fault.max_runner_gib`."""
+    """Runners restarted between two batches because they had grown beyond `fault.max_runner_gib`."""
     replayed: int = 0
-    """Episodes that were lost with their runner, and played again."""
+    """Episodes that were lost with their runner and played again."""
     runner_gib: float = float("nan")
-    """Resident memory of the largest runner."""
+    """Resident memory of the largest runner, in GiB."""
 
     def metrics(self) -> dict[str, float]:
-        """Returns the same as they are logged."""
+        """Returns the counts as metrics."""
         return {
             "num_lost_runners": self.lost_runners,
             "num_hung_runners": self.hung_runners,
@@ -63,14 +63,14 @@ class RunnerFailures:
 
 @dataclass(frozen=True)
 class SamplingLimits:
-    """How long, and how large."""
+    """Limits on the time of a call and the memory of a runner."""
 
     timeout_s: float
-    """Longest wait for all episodes of a call."""
+    """Longest wait for all episodes of a call, in seconds."""
     hang_timeout_s: float
-    """A runner that gets nowhere for so long is killed and restarted."""
+    """Seconds without progress after which a runner is killed and restarted."""
     max_runner_gib: float | None = None
-    """A runner that is larger after its share is restarted."""
+    """Resident memory above which a runner is restarted after its share, in GiB; None: no limit."""
 
 
 def play_on_runners(
@@ -82,29 +82,29 @@ def play_on_runners(
     temperature: float | None = None,
     limits: SamplingLimits,
     restore: Callable[[], object],
-) -> tuple[list[Episode], list[Any], RunnerFailures]:
+) -> tuple[list[Episode], list[object], RunnerFailures]:
     """Plays every spec exactly once, whatever happens to single runners.
 
     Args:
-        runners: with at least one remote runner.
+        runners: a group with at least one remote runner.
         specs: the episodes.
         greedy: as in LLMEnvRunner.sample.
         count: likewise.
         temperature: likewise.
         limits: see SamplingLimits.
-        restore: brings restarted runners back, with current weights.
+        restore: takes restarted runners back into service, with current weights.
 
     Returns:
         (episodes in the order of `specs`, metrics of the calls that came back, failures).
 
     Raises:
-        RuntimeError: sampling itself fails.
-        WorkersLost: runners die again and again, or the time is up.
+        RuntimeError: sampling itself failed.
+        WorkersLost: runners died in all rounds, or the time is up.
     """
     deadline = time.monotonic() + limits.timeout_s
     pending = list(range(len(specs)))
     done: dict[int, Episode] = {}
-    metrics: list[Any] = []
+    metrics: list[object] = []
     failures = RunnerFailures()
     for _ in range(_MAX_ROUNDS):
         shares = _spread(pending, healthy_ids(runners, restore, deadline))
@@ -136,21 +136,21 @@ def play_on_runners(
 
 
 def _spread(pending: Sequence[int], runner_ids: Sequence[int]) -> dict[int, list[int]]:
-    """Returns spec indices by runner. Groups are dealt out card by card: their episodes are of similar length."""
+    """Returns spec indices by runner; a group's episodes, of similar length, are dealt out in turn."""
     shares = {runner: list(pending[k :: len(runner_ids)]) for k, runner in enumerate(runner_ids)}
     return {runner: share for runner, share in shares.items() if share}
 
 
 @dataclass
 class _Call:
-    """`play` on every runner of `shares`."""
+    """The pending `play` calls on the runners of `shares`."""
 
     runners: EnvRunnerGroup
     shares: dict[int, list[int]]
     hang_timeout_s: float
     failures: RunnerFailures = field(default_factory=RunnerFailures)
     open: dict[int, tuple[Heartbeat, float]] = field(default_factory=dict)
-    """Last heartbeat of each runner that has not answered, and since when it has been that."""
+    """Last heartbeat of each runner that has not answered, and the time when it changed."""
 
     def start(self, specs: dict[int, list[EpisodeSpec]], how: Mapping[str, object]) -> None:
         """Sends each runner its share, to be played as `LLMEnvRunner.play` understands `how`."""
@@ -164,7 +164,7 @@ class _Call:
         )
 
     def results(self, deadline: float) -> dict[int, Played]:
-        """Collects results by runner; those that died, hang or are late are missing."""
+        """Returns the results by runner, without those that died, hang or are late."""
         manager = actor_manager(self.runners)
         results: dict[int, Played] = {}
         with waiting(self._what, lambda: (dict(self.open), len(results)), may_hang=False):
@@ -209,7 +209,7 @@ class _Call:
 
 
 def restart(runners: EnvRunnerGroup, runner: int) -> None:
-    """Kills the runner's process; Ray starts another, which `restore` takes into service."""
+    """Kills the runner's process; Ray starts another, which `restore` takes back into service."""
     manager = actor_manager(runners)
     ray.kill(manager.actors()[runner], no_restart=False)
     manager.set_actor_state(runner, healthy=False)
@@ -218,9 +218,9 @@ def restart(runners: EnvRunnerGroup, runner: int) -> None:
 def restart_late(
     runners: EnvRunnerGroup, asked: Iterable[int], results: Iterable[Any], timeout_s: float
 ) -> RunnerFailures:
-    """Restarts the runners that have not taken new weights within `timeout_s`: they would sample with old ones.
+    """Restarts the runners that have not loaded new weights within `timeout_s`: they would sample with old ones.
 
-    `results` are what `foreach_actor` brought of the runners `asked`. Returns the late and the dead.
+    `results` are those of `foreach_actor` on the runners `asked`. Returns the counts of late and dead ones.
     """
     ok = {result.actor_id: result.ok for result in results}
     hung = set(asked) - set(ok)

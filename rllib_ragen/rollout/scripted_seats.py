@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from ray.rllib.env.multi_agent_env import MultiAgentEnv
@@ -14,16 +14,16 @@ from ragen_envs.games.game import TextGame
 from ragen_envs.games.players import PLAYERS, Player, choose
 from ragen_envs.reply import format_reply
 from ragen_envs.seeds import Stream, generator, seed_of
+from ragen_envs.tree import Tree
 
+V = TypeVar("V")
 SCRIPT = "script:"
-"""`script:uniform` in place of a policy's id: the seat is played by ragen_envs.games.players.PLAYERS["uniform"]."""
-_Dicts = tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]
+"""Prefix of scripted players among policy ids: `script:uniform` is ragen_envs.games.players.PLAYERS["uniform"]."""
+_Dicts = tuple[dict[str, str], dict[str, float], dict[str, bool], dict[str, bool], dict[str, Tree]]
 
 
 def script_of(policy_id: str) -> str | None:
-    """Returns the scripted player that a policy id names; None if it names a policy. Raises ValueError for an unknown
-    one.
-    """
+    """Returns the scripted player in a policy id; None if it is a policy's. Raises ValueError for an unknown player."""
     if not policy_id.startswith(SCRIPT):
         return None
     name = policy_id.removeprefix(SCRIPT)
@@ -38,13 +38,13 @@ class _Script:
 
     player: Player
     rng: np.random.Generator | None
-    """What it draws from; None: its replies have seeds of their own."""
+    """Generator of its moves; None: each reply has its own seed."""
     seed: Sequence[int] = ()
-    """Which these are derived from."""
+    """Words from which the seeds of replies are derived."""
     turn: int = 0
 
     def action(self, game: TextGame, seat: str) -> str:
-        """Says what it plays now."""
+        """Returns the player's next action."""
         rng = self.rng or np.random.default_rng(seed_of(Stream.TURN_SAMPLING, *self.seed, self.turn))
         self.turn += 1
         return choose(self.player(game, seat), rng)
@@ -53,11 +53,10 @@ class _Script:
 class GameMultiAgentEnv(MultiAgentEnv):
     """RLlib's view of a TextGameEnv: dictionaries by seat, prompts of exactly the seats that are to reply.
 
-    `reset` understands the options of TextGameEnv, and `scripts`: {seat: name of a scripted player}. Those seats are
-    played here, by the text interface that everybody has, and are never seen outside; they earn no reward there. With
-    `script_seed` each of their replies has a seed of its own, derived from it; else what they draw follows from the
-    outcome_seed. Where scripts play the game to its end before anybody else is to reply, `reset` prompts nobody, and
-    `step({})` tells the end.
+    `reset` takes the options of TextGameEnv, and `scripts`: {seat: name of a scripted player}. Those seats are played
+    here, through the text interface, and never appear outside; their rewards are not returned. With `script_seed` each
+    of their replies has its own seed, derived from it; else they draw from the stream of outcome_seed. If scripts play
+    the game to its end before another seat is to reply, `reset` prompts nobody, and `step({})` returns the end.
     """
 
     def __init__(self, game_env: TextGameEnv) -> None:
@@ -72,18 +71,18 @@ class GameMultiAgentEnv(MultiAgentEnv):
 
     @property
     def system_prompt(self) -> str:
-        """The same for all seats."""
+        """The system prompt, the same for all seats."""
         return self.game_env.system_prompt
 
     @property
     def instance_key(self) -> str:
-        """Canonical text of the instance; empty in a game of which every play is a draw of its own."""
+        """Canonical text of the instance; empty in a game without instances of its own, in which every play is a new
+        draw.
+        """
         return self.game_env.game.instance_key if self.game_env.game.has_splits else ""
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-        """Starts a game, and plays it on to where a seat without a script is to reply.
+    def reset(self, *, seed: int | None = None, options: Tree | None = None) -> tuple[dict[str, str], dict[str, Tree]]:
+        """Starts a game, and plays it until a seat without a script is to reply.
 
         Raises:
             ValueError: an unknown option, seat or player.
@@ -96,12 +95,12 @@ class GameMultiAgentEnv(MultiAgentEnv):
             script_of(SCRIPT + name)
         self._scripts = {}
         own_seed: int | None = rest.pop("script_seed", None)
-        luck = int(rest.get("outcome_seed", seed or 0))
+        outcome_seed = int(rest.get("outcome_seed", seed or 0))
         for seat, name in scripts.items():
             index, player = self.possible_agents.index(seat), PLAYERS[name]
             if own_seed is None:
                 # A stream for each seat: what one script draws must not depend on the others.
-                self._scripts[seat] = _Script(player, generator(Stream.SCRIPTED_SEAT, luck, index))
+                self._scripts[seat] = _Script(player, generator(Stream.SCRIPTED_SEAT, outcome_seed, index))
             else:
                 self._scripts[seat] = _Script(player, None, (own_seed, index))
         prompts, infos = self.game_env.reset(seed=seed, options=rest)
@@ -110,16 +109,16 @@ class GameMultiAgentEnv(MultiAgentEnv):
         return self._at_reset[0], self._at_reset[4]
 
     def step(self, action_dict: dict[str, str]) -> _Dicts:
-        """Returns the same as MultiAgentEnv's; raises ValueError for a reply of a seat that is not to act."""
+        """Makes a step, as in MultiAgentEnv. Raises ValueError for a reply of a seat that is not to act."""
         if not action_dict and not self.game_env.agents:
             return self._at_reset
         return self._played_on(self.move(action_dict))
 
     def begin(self) -> None:
-        """Hears that a game has begun; for those who keep a record."""
+        """Does nothing: a hook at the start of a game, for records."""
 
     def move(self, replies: Mapping[str, str]) -> GameStep:
-        """Gives replies to the game; every one, scripted or not, comes through here."""
+        """Gives replies, scripted or not, to the game: a hook for records."""
         return self.game_env.step(replies)
 
     def close(self) -> None:
@@ -127,7 +126,7 @@ class GameMultiAgentEnv(MultiAgentEnv):
         self.game_env.close()
 
     def _played_on(self, step: GameStep) -> _Dicts:
-        """Lets the scripts reply until somebody else is to, and adds up what happened meanwhile."""
+        """Lets the scripts reply until another seat is to, and sums up the steps."""
         prompts, rewards = dict(step.observations), dict(step.rewards)
         terminated, truncated, infos = dict(step.terminated), dict(step.truncated), dict(step.infos)
         env = self.game_env
@@ -158,7 +157,7 @@ class GameMultiAgentEnv(MultiAgentEnv):
             self._seen(infos),
         )
 
-    def _seen(self, by_seat: dict[str, Any]) -> dict[str, Any]:
+    def _seen(self, by_seat: dict[str, V]) -> dict[str, V]:
         return {seat: value for seat, value in by_seat.items() if seat not in self._scripts}
 
     def _reply(self, seat: str) -> str:

@@ -11,7 +11,7 @@ A one-agent episode is a dozen lines (text_session.py):
             ...
 
 Games, matches and a terminal's player are others. Whatever `play` raises, the environment or the engine does, ends this
-episode alone: `stop` is told why, and the loop goes on with the rest.
+episode alone: `stop` gets the reason, and the loop goes on with the rest.
 """
 
 from __future__ import annotations
@@ -30,27 +30,29 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class EnvCall(Generic[EnvT]):
-    """Something that the episode's environment is to do."""
+    """A call for the episode's environment."""
 
     call: Callable[[EnvT], Any]
-    """Runs in the environment's thread. It should return plain data: what it raises is the environment's fault."""
+    """Function to run in the environment's thread. It should return plain data; its errors count as the
+    environment's.
+    """
 
 
 Steps: TypeAlias = Generator[EnvCall[EnvT] | Ask, Any, None]
-"""What `Session.play` returns. An EnvCall is answered with its result; an Ask with None, when all have replied."""
+"""Type of `Session.play`. An EnvCall is answered with its result; an Ask with None, when all have replied."""
 
 
 class Session(Protocol[EnvT]):
-    """One episode. It keeps what it has learnt; whoever made it reads that when the loop is done."""
+    """One episode. It keeps its results, which its maker reads after the loop."""
 
     def play(self) -> Steps[EnvT]:
-        """Plays it, on an environment that is the episode's own from the first EnvCall to the end."""
+        """Plays the episode, on an environment of its own from the first EnvCall to the end."""
 
     def stop(self, reason: StopReason, error: str = "") -> None:
-        """Ends it early: something failed, or a context is full. `play` is not resumed."""
+        """Ends the episode early: something failed, or a context is full. `play` is not resumed."""
 
 
 def on_env(call: Callable[[EnvT], T]) -> Generator[EnvCall[EnvT], Any, T]:
-    """Has the environment do `call`, and returns what it returns; as in `answer = yield from on_env(call)`."""
+    """Runs `call` on the environment → its result; as in `answer = yield from on_env(call)`."""
     answer: T = yield EnvCall(call)
     return answer

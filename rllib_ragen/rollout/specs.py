@@ -1,4 +1,4 @@
-"""Which episodes are played: everything random about them follows from the run seed and a counter."""
+"""Specifications of episodes: all of their seeds follow from the run seed and a counter."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ragen_envs.tree import Tree
 from rllib_ragen.rollout.shares import Turn
 
 GROUPS_PER_SEED = BLOCK
-"""How many groups a run may draw: their seeds are consecutive, so that they are distinct without luck."""
+"""Most groups of a run: their seeds are consecutive, and so distinct by construction."""
 
 
 @dataclass(frozen=True)
 class EpisodeSpec:
-    """What makes an episode what it is: task instance, luck inside it, and the sampler's luck."""
+    """The three seeds of an episode: task instance, outcome seed and sampling seed."""
 
     group_id: str
     env_seed: int
@@ -38,11 +38,11 @@ class EpisodeSpec:
 def training_specs(run_seed: int, first_group: int, num_groups: int, group_size: int) -> list[EpisodeSpec]:
     """Returns `num_groups` groups of `group_size` episodes each.
 
-    Members of a group share the instance (env_seed), and neither the luck inside it nor the sampler's.
+    Members of a group share the instance (env_seed), but neither the outcome seed nor the sampling seed.
 
     Args:
         run_seed: ≥ 0.
-        first_group: groups that the run has drawn before.
+        first_group: number of groups that the run has drawn before.
         num_groups: task instances.
         group_size: episodes per instance.
 
@@ -108,9 +108,9 @@ def mixed_specs(
 
 
 def evaluation_specs(split: str, numbers: Sequence[int]) -> list[EpisodeSpec]:
-    """Returns one episode on each of the instances of `split` with these numbers, the same for every run and run seed.
+    """Returns one episode on each instance of `split` with one of these numbers, the same for every run and run seed.
 
-    Which numbers name different instances, `distinct_numbers` tells.
+    `distinct_numbers` finds numbers of different instances.
     """
     own = list(Split).index(Split.parse(split))
     return [

@@ -1,4 +1,4 @@
-"""What a batch of trajectories looks like, in a dozen numbers."""
+"""Statistics of a batch of trajectories."""
 
 from __future__ import annotations
 
@@ -35,10 +35,9 @@ def rollout_statistics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def evaluation_statistics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Returns rollout_statistics of an evaluation: `success` is the mean over distinct instances, each with its own
-    mean.
+    """Returns rollout_statistics of an evaluation, in which `success` is the mean over distinct instances' means.
 
-    Beside it distinct_instances, and success_error, its standard error over them (NaN for fewer than two).
+    Adds distinct_instances, and success_error, the standard error over them (NaN for fewer than two).
     """
     means = list(success_by_instance(trajectories).values())
     return rollout_statistics(trajectories) | {
@@ -49,7 +48,7 @@ def evaluation_statistics(trajectories: Sequence[Trajectory]) -> dict[str, float
 
 
 def success_by_instance(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Returns mean success of each instance, by a digest of its key; failed trajectories do not count."""
+    """Returns the mean success of each instance, by a digest of its key, without failed trajectories."""
     found: dict[str, list[bool]] = {}
     for trajectory in trajectories:
         if not trajectory.stop_reason.failed:
@@ -58,23 +57,20 @@ def success_by_instance(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def clustered_error(means: Sequence[float]) -> float:
-    """Returns standard error of the mean of one number an instance; NaN for fewer than two: one instance tells no
-    spread.
+    """Returns the standard error of a mean over instances; NaN for fewer than two.
 
-    Episodes on one instance share its difficulty: they are no independent draws of what the split holds.
+    Episodes on one instance share its difficulty: they are not independent samples of the split.
     """
     return float(np.std(means, ddof=1) / np.sqrt(len(means))) if len(means) > 1 else float("nan")
 
 
 def _digest(key: str) -> str:
-    """Returns 48 bits: among the thousands of instances of a split two with the same are a matter of one in
-    millions.
-    """
+    """Returns 48 bits of a hash: two of 10,000 instances are equal with a chance of 2e-7."""
     return hashlib.sha256(key.encode()).hexdigest()[:12]
 
 
 def policy_lag(trajectories: Sequence[Trajectory], version: int) -> float:
-    """Returns updates between the weights that sampled and `version`, mean over turns: 0 means on-policy."""
+    """Returns the mean over turns of the number of updates from the weights that sampled to `version`; 0: on-policy."""
     return _mean([version - turn.policy_version for trajectory in trajectories for turn in trajectory.turns])
 
 

@@ -16,18 +16,18 @@ from rllib_ragen.types import StopReason, Trajectory
 
 @dataclass(frozen=True)
 class Opening:
-    """What a new episode says."""
+    """The environment's answer to a reset."""
 
     system: str
     message: str
     state: str
     instance_key: str = ""
-    """Canonical text of the task instance; empty where the environment names none."""
+    """Canonical text of the task instance; empty if the environment has none."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """What the environment says to a reply."""
+    """The environment's answer to a reply."""
 
     message: str
     state: str
@@ -35,28 +35,28 @@ class Step:
     success: bool
     valid: bool
     actions: list[str]
-    """What was run."""
+    """Names of the actions that were run."""
     dropped: list[str]
-    """What was not."""
+    """Parts of the reply that were not run."""
     stop_reason: StopReason | None
-    """Why the episode ended; None: it goes on."""
+    """Reason why the episode ended; None: it goes on."""
 
 
 class TextSession:
-    """Plays one EpisodeSpec; `trajectory` is what came of it."""
+    """A session of one EpisodeSpec; `trajectory` is its result."""
 
     def __init__(self, spec: EpisodeSpec, conversation: Conversation) -> None:
         """
         Args:
             spec: the episode.
-            conversation: who plays it, with a trajectory that is still empty.
+            conversation: the agent, with a trajectory that is still empty.
         """
         self.spec = spec
         self.conversation = conversation
 
     @property
     def trajectory(self) -> Trajectory:
-        """As far as it has come."""
+        """The trajectory so far."""
         return self.conversation.trajectory
 
     def play(self) -> Steps[TextEnv]:
@@ -72,12 +72,12 @@ class TextSession:
         self.conversation.close(reason, error)
 
     def open(self, opening: Opening) -> None:
-        """Tells the agent how the episode begins."""
+        """Gives the first prompt to the agent."""
         self.trajectory.instance_key = opening.instance_key
         self.conversation.hear(opening.message, opening.state, opening.system)
 
     def take(self, step: Step) -> bool:
-        """Tells the agent what its reply has led to; whether that is the end."""
+        """Gives the result of its reply to the agent → whether that is the end."""
         turn = self.trajectory.turns[-1]
         self.conversation.pay(step.reward)
         turn.valid, turn.num_actions = step.valid, len(step.actions)
@@ -101,7 +101,7 @@ def read_opening(spec: EpisodeSpec, env: TextEnv) -> Opening:
 
 
 def read_step(reply: str, env: TextEnv) -> Step:
-    """Returns steps with the reply. Raises as `read_opening` does."""
+    """Makes a step with the reply. Raises as `read_opening` does."""
     message, reward, terminated, truncated, info = env.step(reply)
     return Step(
         message=text_of(message, "a message"),

@@ -1,4 +1,4 @@
-"""A trajectory as one line of JSON, and back: everything that a replay through the model needs."""
+"""A trajectory as one line of JSON, and back, with everything that a replay through the model needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TURN_ADDED: Tree = {"raw_reward": None}
 
 
 def to_json(trajectory: Trajectory) -> Tree:
-    """Returns plain Python values; float32 log-probs survive the way there and back bit for bit."""
+    """Converts a trajectory to plain Python values; float32 log-probs are restored bit for bit."""
     return {
         **{name: _plain(getattr(trajectory, name)) for name in (*_PLAIN, *_ADDED)},
         "stop_reason": trajectory.stop_reason.value,
@@ -36,7 +36,7 @@ def to_json(trajectory: Trajectory) -> Tree:
 
 
 def from_json(record: Tree) -> Trajectory:
-    """Returns the trajectory that `to_json` wrote. Raises KeyError or ValueError if `record` is no such thing."""
+    """Inverts `to_json`. Raises KeyError or ValueError for anything else."""
     turns = [
         Turn(
             prompt_ids=np.array(turn["prompt_ids"], np.int32),

@@ -56,17 +56,17 @@ _MAY_CHANGE_ON_RESUME = ("iterations", "time_limit_s", "token_limit", "trackers"
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be done, checked as far as that is cheap."""
+    """The work of the command, after the cheap checks."""
 
     config: RunConfig
     engine: EngineChoice
     folder: RunFolder
     start: SavedState | None
-    """The checkpoint to go on from; None: from the beginning."""
+    """The checkpoint to continue from; None: from the beginning."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the command; its exit code (docs/faults.md)."""
+    """Runs the command → its exit code (docs/faults.md)."""
     options = parse(arguments)
     if options.dry_run:
         return run_command(lambda: print(dry_run(build_config(*layers(options)))), keys=options.keys)
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Returns the command line."""
+    """Parses the command line."""
     parser = make_parser(
         "run",
         "Trains an LLM agent by reinforcement on a text environment. "
@@ -136,7 +136,7 @@ def layers(options: argparse.Namespace) -> list[Mapping[str, Any]]:
 
 
 def new_job(*layers: Mapping[str, Any]) -> Job:
-    """Returns a run from the beginning, whose config is `layers`, of which later ones win; makes the run's folder.
+    """Returns a new run with the config of `layers`, of which later ones win; makes the run's folder.
 
     Raises:
         ConfigError: whatever is wrong, in one sentence.
@@ -149,10 +149,10 @@ def new_job(*layers: Mapping[str, Any]) -> Job:
 
 
 def plan_resume(folder: RunFolder, given: dict[str, object]) -> Job:
-    """Returns the saved run, with at most another end.
+    """Returns the saved run, with at most other limits.
 
     Raises:
-        ConfigError: `given` contradicts the saved config, there is no checkpoint, or nothing is left to do.
+        ConfigError: `given` contradicts the saved config, there is no checkpoint, or the run is finished.
     """
     saved = folder.config()
     config = parse_config(saved.model_dump(), given)
@@ -181,27 +181,27 @@ def plan_resume(folder: RunFolder, given: dict[str, object]) -> Job:
 
 
 def check_checkpoint(folder: RunFolder, start: SavedState, config: RunConfig) -> None:
-    """Checks that `config` can go on from `start`, as far as that is cheap to tell.
+    """Checks that `config` can continue from `start`, as far as that is cheap.
 
     Raises:
-        ConfigError: the checkpoint is torn, or of another config.
+        ConfigError: the checkpoint is incomplete, or of another config.
     """
     try:
-        facts = read_manifest(start.path)
+        manifest = read_manifest(start.path)
     except ValueError as error:
         earlier = [state.iteration for state in folder.checkpoints() if state.iteration < start.iteration]
         how = f"delete {start.path} to go on from iteration {earlier[-1]}" if earlier else "start again"
         raise ConfigError(f"{error}; {how}") from None
-    differing = config_differences(facts["config"], config.model_dump(mode="json"))
+    differing = config_differences(manifest["config"], config.model_dump(mode="json"))
     if differing:
         raise ConfigError(f"{folder.path / CONFIG_FILE} and its checkpoint differ: {'; '.join(differing)}")
 
 
 def run(job: Job) -> int:
-    """Does the job; its exit code.
+    """Does the job → its exit code.
 
     Raises:
-        ConfigError: Ray has not what the run asks for.
+        ConfigError: Ray lacks resources that the run asks for.
     """
     display = make_display(job.folder.path.name)
     fault, folder = job.config.fault, job.folder
@@ -273,7 +273,7 @@ def _run(job: Job, display: Display, interrupt: Interrupt) -> int:
 
 
 def tell_results(job: Job, training: Training, reason: str, display: Display, table: str) -> None:
-    """Tells the end of the story: why it ended, what was reached, where everything lies."""
+    """Prints the end of a run: the reason, the results, and where they are."""
     path = job.folder.path
     display.say(f"Stopped after iteration {training.iteration}, because {reason}.\n\n{table}\n")
     display.say(f"config, logs   {path / CONFIG_FILE}, progress.csv, progress.jsonl, trajectories.jsonl")
@@ -294,7 +294,7 @@ def tell_results(job: Job, training: Training, reason: str, display: Display, ta
 
 
 def longer(config: RunConfig, iteration: int, reason: str) -> list[str]:
-    """Options with which a resumed run does not stop at once where this one has, for `reason`: limits twice as far."""
+    """Returns options with twice the limits, with which a resumed run does not stop at once for the same `reason`."""
     limits = {
         "time limit": (config.time_limit_s, "--time-limit {:g}"),
         "sampled tokens": (config.token_limit, "--set token_limit={:d}"),
@@ -309,7 +309,7 @@ def longer(config: RunConfig, iteration: int, reason: str) -> list[str]:
 
 
 def how_to_go_on(folder: RunFolder) -> str:
-    """Returns the resume command, or that there is nothing to resume."""
+    """Returns the resume command, or a sentence that there is nothing to resume."""
     if not folder.checkpoints():
         return f"There is no checkpoint in {folder.path} yet: start again, under another --name."
     return f"To go on: {command('run', '--resume', folder.path)}"

@@ -1,4 +1,4 @@
-"""What a run shows: a live panel on a terminal, one plain line per iteration anywhere else."""
+"""The display of a run: a live panel on a terminal, one plain line per iteration anywhere else."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 Metrics = Mapping[str, Any]
 _BARS = "▁▂▃▄▅▆▇█"
 _TREND_LENGTH = 40
-"""Iterations of the little curve: as many as fit beside the numbers."""
+"""Iterations of the small curve: chosen freely, to fit beside the numbers."""
 
 
 @dataclass(frozen=True)
 class ConsoleState:
-    """Where a run is after an iteration."""
+    """The progress of a run after an iteration."""
 
     iteration: int
     iterations: int
     elapsed_s: float
     left_s: float
-    """Estimated, to the last iteration or the time limit, whichever is nearer."""
+    """Estimated seconds to the last iteration or the time limit, whichever is nearer."""
     metrics: Metrics
 
 
 def percent(value: float) -> str:
-    """Returns 0.414 → `41.4 %`."""
+    """Formats a rate: 0.414 → `41.4 %`."""
     return f"{100 * value:.1f} %"
 
 
 def duration(seconds: float) -> str:
-    """Returns 432 → `7:12`, 4032 → `1:07:12`."""
+    """Formats seconds: 432 → `7:12`, 4032 → `1:07:12`."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
@@ -61,7 +61,7 @@ _FIELDS: tuple[tuple[str, Callable[[Metrics], str]], ...] = (
     ("reply_tokens_per_s", lambda m: f"{m['reply_tokens_per_s']:,.0f}"),
     ("num_failed", lambda m: f"{m['num_failed']:.0f}"),
 )
-"""The metric that must be there, and how it reads."""
+"""Metrics on the display, each with its format."""
 
 
 def shown(metrics: Metrics) -> list[tuple[str, str]]:
@@ -84,17 +84,17 @@ def shown(metrics: Metrics) -> list[tuple[str, str]]:
 
 
 class Display:
-    """Plain lines, flushed, without control codes."""
+    """A display of plain lines, flushed, without control codes."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
 
     def say(self, text: str) -> None:
-        """Says something that stays to be read."""
+        """Prints a text that stays."""
         print(safe(text), file=self._out, flush=True)
 
     def iteration(self, progress: ConsoleState) -> None:
-        """Shows where the run is."""
+        """Shows the progress of the run."""
         width = len(str(progress.iterations))
         values = "  ".join(f"{label} {value}" for label, value in shown(progress.metrics))
         self.say(
@@ -102,11 +102,11 @@ class Display:
         )
 
     def close(self) -> None:
-        """Ends the display: the run is over, one way or the other."""
+        """Ends the display."""
 
 
 class LiveDisplay(Display):
-    """A panel at the bottom of the terminal; what is said scrolls above it."""
+    """A display with a panel at the bottom of the terminal; texts scroll above it."""
 
     def __init__(self, out: TextIO, title: str) -> None:
         from rich.console import Console
@@ -151,11 +151,11 @@ class LiveDisplay(Display):
 
 
 def sparkline(values: list[float]) -> str:
-    """Returns one bar per value in [0, 1]."""
+    """Draws one bar per value in [0, 1]."""
     return "".join(_BARS[min(int(value * len(_BARS)), len(_BARS) - 1)] for value in values)
 
 
 def make_display(title: str, out: TextIO | None = None) -> Display:
-    """Returns a live one if `out` (default: standard output) is a terminal."""
+    """Makes a display, a live one if `out` (default: standard output) is a terminal."""
     out = out or sys.stdout
     return LiveDisplay(out, title) if out.isatty() else Display(out)

@@ -1,4 +1,4 @@
-"""What a run reached, as lines for people: evaluations with their standard errors, beside floor and ceiling."""
+"""Results of evaluations in words, with standard errors, beside floor and ceiling."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from rllib_ragen.run.game_baselines import GameScale, game_scale
 _PART = "/success"
 _LEVEL = re.compile(r"level_\d+")
 Scale = Baselines | GameScale
-"""What success rates are read against."""
+"""Floor and ceiling of success rates."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Success on one split at one iteration."""
+    """The result of an evaluation on one split at one iteration."""
 
     iteration: int
     split: str
     greedy: bool
     temperature: float
-    """Sampling temperature where it is not greedy."""
+    """Sampling temperature of evaluations that are not greedy."""
     success: float
     """Mean over distinct instances; NaN if every episode failed."""
     num_episodes: int
-    """Episodes that count: failed ones do not."""
+    """Number of episodes, without failed ones."""
     episode_return: float = math.nan
-    """Mean over them."""
+    """Mean return over the episodes."""
     reply_tokens: float = math.nan
-    """Mean over their turns."""
+    """Mean number of reply tokens over the episodes' turns."""
     outcomes: Mapping[str, float] = field(default_factory=dict)
     """Outcomes of a game: `win_rate_<seat>_vs_<opponent>` and the like."""
     instances: Mapping[str, float] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Evaluation:
 
     @property
     def way(self) -> str:
-        """How its replies were chosen."""
+        """Decoding of its replies, in words."""
         return way(self.greedy, self.temperature)
 
     @property
@@ -111,7 +111,7 @@ class Evaluation:
 
     @property
     def count(self) -> str:
-        """`256 instances`, or `8 instances, 256 episodes`."""
+        """Size of the evaluation in words: `256 instances`, or `8 instances, 256 episodes`."""
         episodes = f"{self.num_episodes} episode{'' if self.num_episodes == 1 else 's'}"
         number = self.num_instances
         if not number:
@@ -120,7 +120,7 @@ class Evaluation:
         return distinct if number == self.num_episodes else f"{distinct}, {episodes}"
 
     def change_to(self, later: Evaluation) -> tuple[float, float]:
-        """Returns (change of success, its standard error) on the instances that both played, compared one by one.
+        """Returns (change of success, its standard error) on the instances of both, compared one by one.
 
         Easy instances are easy before and after: the error of the change is smaller than that of either rate.
         Without instances in common: the difference of the rates, and NaN.
@@ -166,7 +166,7 @@ def _error_of_mean(errors: Sequence[float]) -> float:
 
 
 def marks(scale: Scale | None) -> dict[str, float]:
-    """Returns name → success rate in [0, 1], from the floor to the ceiling; empty without a scale."""
+    """Returns success rates in [0, 1] by name, from the floor to the ceiling; empty without a scale."""
     if scale is None:
         return {}
     if isinstance(scale, Baselines):
@@ -176,7 +176,7 @@ def marks(scale: Scale | None) -> dict[str, float]:
 
 
 def scale_line(scale: Scale | None) -> str:
-    """Returns `random 6.6 %, best blind plan 9.4 %, best possible 97.3 %`."""
+    """Formats floor and ceiling: `random 6.6 %, best blind plan 9.4 %, best possible 97.3 %`."""
     if scale is None:
         return "baselines unknown: this task comes without them"
     line = ", ".join(f"{name} {percent(rate)}" for name, rate in marks(scale).items())
@@ -186,7 +186,7 @@ def scale_line(scale: Scale | None) -> str:
 
 
 def validation_line(found: Iterable[Evaluation], baselines: Scale | None) -> str:
-    """Returns one line for the evaluations of one iteration on one split."""
+    """Formats the evaluations of one iteration on one split as one line."""
     evaluations = list(found)
     first = evaluations[0]
     values = ", ".join(f"{e.way} {e}" for e in evaluations)
@@ -213,8 +213,8 @@ def outcome_lines(evaluation: Evaluation) -> list[str]:
 def best_on_validation(evaluations: Iterable[Evaluation]) -> tuple[int, float] | None:
     """Returns (iteration, mean success of sampled and greedy) of the best validation, None if there was none.
 
-    It is the highest of several figures, each with its error: what it says of itself is too much. Of equal ones that
-    with the better mean return, then the earliest.
+    As the highest of several figures with errors, it is biased upwards. Of equal ones that with the better mean return
+    is taken, then the earliest.
     """
     found: dict[int, list[Evaluation]] = {}
     for evaluation in evaluations:
@@ -232,9 +232,7 @@ def best_on_validation(evaluations: Iterable[Evaluation]) -> tuple[int, float] |
 
 
 def way(greedy: bool, *temperatures: float) -> str:
-    """Says how replies were chosen: `greedy`, `T = 0.7`, or, of runs at several temperatures, `sampled, T of the
-    run`.
-    """
+    """Returns the decoding in words: `greedy`, `T = 0.7`, or, for several temperatures, `sampled, T of the run`."""
     if greedy:
         return "greedy"
     first, *others = dict.fromkeys(temperatures)
@@ -242,12 +240,12 @@ def way(greedy: bool, *temperatures: float) -> str:
 
 
 def plus_minus(error: float) -> str:
-    """Returns a standard error behind a figure in percent: `± 2.9 %`, or `% (± n/a)` where none can be told."""
+    """Formats a standard error after a figure in percent: `± 2.9 %`, or `% (± n/a)` if it is unknown."""
     return f"± {100 * error:.1f} %" if math.isfinite(error) else "% (± n/a)"
 
 
 def results_table(evaluations: Sequence[Evaluation], baselines: Scale | None) -> str:
-    """Shows before and after, per split and way of decoding: the earliest and the latest of each.
+    """Returns a table of the earliest and the latest evaluation per split and decoding.
 
     Errors are standard errors over distinct instances; that of the change compares each instance with itself.
     """

@@ -1,4 +1,4 @@
-"""The folder that a run leaves: config, versions, checkpoints, exported model; where its logs are (run_log.py)."""
+"""The folder of a run: config, versions, checkpoints, exported model, and logs (log.py)."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from rllib_ragen.starpo.checks.build_config import build_config
 CONFIG_FILE = "config.yaml"
 VERSIONS_FILE = "versions.json"
 CHECKPOINTS = "checkpoints"
-"""Folder of a run's checkpoints."""
+"""Name of the folder of a run's checkpoints."""
 _BEST = "best"
 _END = "end.json"
 _CHECKPOINT = re.compile(r"iteration_(\d{6,})")
 
 
 class SavedState(NamedTuple):
-    """One checkpoint."""
+    """A checkpoint of a run."""
 
     iteration: int
     path: Path
 
 
 class RunFolder:
-    """`results/<run>/` and what lies in it."""
+    """`results/<run>/` and its contents."""
 
     def __init__(self, path: Path) -> None:
         self.path = enter_path(path)
 
     @classmethod
     def create(cls, config: RunConfig, name: str) -> RunFolder:
-        """Returns a new folder `name` with the resolved config and the versions of what runs.
+        """Makes a new folder `name` with the resolved config and the versions of the packages.
 
         Raises:
-            ConfigError: there is one of that name already.
+            ConfigError: a folder of that name exists.
         """
         path = enter_path(config.results_dir) / name
         try:
@@ -62,10 +62,10 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """Returns the folder of an earlier run.
+        """Opens the folder of an earlier run.
 
         Raises:
-            ConfigError: `path` is no run folder.
+            ConfigError: `path` is not a run folder.
         """
         if not is_run_folder(path):
             raise ConfigError(f"{path} is no run folder: it has no {CONFIG_FILE}")
@@ -78,16 +78,15 @@ class RunFolder:
 
     @property
     def export_adapter(self) -> Path:
-        """What a run with `learner.lora_rank` trained, as a peft folder."""
+        """The adapters of a run with `learner.lora_rank`, as a peft folder."""
         return self.path / "model_adapter"
 
     def config(self) -> RunConfig:
-        """Returns the config that was saved, checked. Raises ConfigError if this version cannot run it."""
+        """Reads and checks the saved config. Raises ConfigError if this version cannot run it."""
         return build_config(read_yaml(self.path / CONFIG_FILE))
 
     def config_as_read(self) -> RunConfig:
-        """Returns the config that was saved, for who only shows it: what it names need not be there, and is not
-        imported.
+        """Reads the saved config without checks, to show it: files and modules that it names need not exist.
 
         Raises:
             ConfigError: this version does not know a key or its value.
@@ -95,23 +94,23 @@ class RunFolder:
         return parse_config(read_yaml(self.path / CONFIG_FILE))
 
     def stop_reason(self) -> str | None:
-        """Says why the run stopped, in words; None if it has not, or was killed."""
+        """Returns why the run stopped, in words; None if it has not, or was killed."""
         path = self.path / _END
         return str(json.loads(path.read_text(encoding="utf-8"))["stop_reason"]) if path.is_file() else None
 
     def is_finished(self, iteration: int) -> bool:
-        """Says whether the policy after `iteration` has been tested and exported, as far as the run has noted it."""
+        """Returns whether the policy after `iteration` has been tested and exported, by the run's record."""
         path = self.path / _END
         end = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
         return bool(end.get("finished")) and bool(end["iteration"] == iteration)
 
     def save_stop_reason(self, iteration: int, reason: str, *, finished: bool) -> None:
-        """Notes that the run has come to an end; `finished`: tested and exported, too."""
+        """Records the end of the run; `finished`: it has also been tested and exported."""
         end = {"iteration": iteration, "stop_reason": reason, "finished": finished}
         (self.path / _END).write_text(json.dumps(end, indent=2) + "\n", encoding="utf-8")
 
     def forget_stop_reason(self) -> None:
-        """Notes that the run goes on."""
+        """Records that the run goes on."""
         (self.path / _END).unlink(missing_ok=True)
 
     def checkpoints(self) -> list[SavedState]:
@@ -119,23 +118,22 @@ class RunFolder:
         return _states(self.path / CHECKPOINTS)
 
     def best_checkpoint(self) -> SavedState | None:
-        """Returns the one that was best on validation; None without validation."""
+        """Returns the best checkpoint on validation; None without validation."""
         found = _states(self.path / _BEST)
         return found[-1] if found else None
 
     def newest_checkpoint(self) -> SavedState:
-        """Raises ConfigError if there is none."""
+        """Returns the newest checkpoint. Raises ConfigError if there is none."""
         found = self.checkpoints()
         if not found:
             raise ConfigError(f"{self.path} has no checkpoint to go on from")
         return found[-1]
 
     def newest_policy(self) -> SavedPolicy:
-        """Says what the run has learnt so far: the model that it exported at its end, else its newest checkpoint's
-        policy.
+        """Returns the newest policy: the model that the run exported at its end, else that of its newest checkpoint.
 
         Raises:
-            ConfigError: neither is there, or of adapters the model that they belong to is gone.
+            ConfigError: there is neither, or the base model of the adapters is gone.
         """
         if self.export.is_dir():
             return SavedPolicy(self.export)
@@ -145,7 +143,7 @@ class RunFolder:
             raise ConfigError(str(error)) from None
 
     def save_checkpoint(self, iteration: int, save: Callable[[Path], object], keep: int) -> Path:
-        """Lets `save` fill a folder, which gets its name only when it is complete; keeps the newest `keep` (0: all)."""
+        """Calls `save` to fill a folder that is renamed when it is complete; keeps the newest `keep` (0: all)."""
         final, best = self.path / CHECKPOINTS / checkpoint_name(iteration), self.best_checkpoint()
         if best is not None and best.iteration == iteration:
             save = partial(link_folder, best.path)
@@ -156,29 +154,27 @@ class RunFolder:
         return final
 
     def save_best(self, iteration: int, save: Callable[[Path], object]) -> Path:
-        """Saves likewise the best validation so far. The one before is kept until a checkpoint says that this one
-        stays:
-
-        a run that is killed in between is played again from before this iteration.
+        """Saves likewise the best validation so far. The one before is kept until the next checkpoint confirms this
+        one: a run that is killed in between is resumed from before this iteration.
         """
         final = self.path / _BEST / checkpoint_name(iteration)
         write_whole(final, save)
         return final
 
     def forget_bests_after(self, iteration: int) -> None:
-        """Removes what will be found again by a run that goes on from `iteration`."""
+        """Removes best checkpoints that a run resumed from `iteration` will save again."""
         for state in _states(self.path / _BEST):
             if state.iteration > iteration:
                 shutil.rmtree(state.path)
 
 
 def is_run_folder(path: Path) -> bool:
-    """Says whether a run began here."""
+    """Returns whether `path` is the folder of a run."""
     return (path / CONFIG_FILE).is_file()
 
 
 def checkpoint_name(iteration: int) -> str:
-    """Names the folder of an iteration's checkpoint."""
+    """Returns the folder name of an iteration's checkpoint."""
     return f"iteration_{iteration:06d}"
 
 

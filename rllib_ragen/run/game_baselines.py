@@ -12,20 +12,20 @@ from ragen_envs.games.registry import make_game
 
 @dataclass(frozen=True)
 class GameScale:
-    """Success, mean over the seats, in [0, 1]: against the random player, or in a cooperative game with one's like."""
+    """Success rates in [0, 1], mean over the seats, against the random player, or in a cooperative game with itself."""
 
     random: float
-    """Figure of the random player itself."""
+    """Success of the random player."""
     best: float | None
-    """Figure of the best possible player; None where it is not known."""
+    """Success of the best possible player; None if unknown."""
     scripted: tuple[str, float] | None
     """The best simple scripted player, and its success."""
     together: bool = False
-    """A cooperative game."""
+    """Whether the game is cooperative."""
 
 
 def game_scale(game: str, settings: Mapping[str, object]) -> GameScale | None:
-    """Returns the scale of a game, if it ships for these settings."""
+    """Returns the shipped success rates of a game with these settings, or None."""
     matches = shipped_matches().get(settings_key(game, dict(settings)))
     if matches is None:
         return None

@@ -20,7 +20,7 @@ class RunLog:
     """Appends `measured` metrics to a run folder's logs.
 
     Training rows hold `iteration`, `time_s` and the metrics of one iteration; evaluation rows `iteration`, `split`,
-    `greedy`, what was reached, and `instances`: the mean success of each distinct one, by a digest of its key.
+    `greedy`, the results, and `instances`: the mean success of each distinct one, by a digest of its key.
     """
 
     def __init__(self, folder: Path, start: int = 0) -> None:
@@ -54,9 +54,7 @@ class RunLog:
         sampled: Sequence[Trajectory],
         advantages: Sequence[FloatArray | None],
     ) -> Row:
-        """Returns one iteration: its metrics, and a few of its trajectories with their advantages; the row that was
-        written.
-        """
+        """Logs one iteration: its metrics, and a few of its trajectories with their advantages → the row."""
         row = {"iteration": iteration, "time_s": round(time_s, 3), **metrics}
         _append(self._progress, [row])
         self._append_csv(row)
@@ -71,13 +69,13 @@ class RunLog:
         return row
 
     def alarm(self, alarm: Row) -> None:
-        """Logs an alarm that went off; a row of alarms.jsonl."""
+        """Logs an alarm as a row of alarms.jsonl."""
         _append(self._alarms, [alarm])
 
     def evaluation(
         self, iteration: int, split: str, greedy: bool, result: Mapping[str, object], instances: Mapping[str, float]
     ) -> Row:
-        """Returns one evaluation, with the success on each of its instances; the row that was written."""
+        """Logs one evaluation, with the success on each of its instances → the row."""
         row = {"iteration": iteration, "split": split, "greedy": greedy, **result, "instances": dict(instances)}
         _append(self._progress, [row])
         way = "greedy" if greedy else "sampled"
@@ -95,7 +93,7 @@ class RunLog:
             tracker.log(iteration, numbers)
 
     def _append_csv(self, row: Row) -> None:
-        """Widens the table where a metric was not there before; it is then written anew."""
+        """Appends a row; a new metric adds a column, for which the file is rewritten."""
         if not set(row) <= set(self._columns):
             self._write_csv(self.training_rows())
             return
@@ -123,7 +121,7 @@ def _append(path: Path, rows: Sequence[Row]) -> None:
 
 
 def _rewrite(path: Path, keep: Callable[[Row], bool]) -> None:
-    """Keeps the rows that `keep` holds for; a last line that a crash cut off is dropped."""
+    """Rewrites a file with the rows that `keep` accepts, without a last line that a crash cut off."""
     if not path.exists():
         return
     kept = []

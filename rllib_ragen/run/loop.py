@@ -1,4 +1,4 @@
-"""The loop of a run: train, show, validate, checkpoint, and know when to stop."""
+"""The loop of a run: train, show, validate, checkpoint, stop."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 _NOTHING_TO_SAVE = (ExitCode.STORAGE, ExitCode.NOT_FINITE)
 
 OnEvaluation = Callable[[Sequence[Evaluation]], None]
-"""Listener to what was found on one split at one iteration."""
+"""Listener to the evaluations on one split at one iteration."""
 OnSave = Callable[[SavedState], None]
 """Listener to every checkpoint, when it is complete."""
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a run is given beside its algorithm."""
+    """The environment of a run's loop, beside its algorithm."""
 
     config: RunConfig
     """Checked settings."""
     folder: RunFolder
-    """Place for everything that the run leaves."""
+    """Folder of the run."""
     display: Display
-    """Listener to what happens."""
+    """Display of the progress."""
     interrupt: Interrupt
     """Switch that ends the run after its current step, saved but neither tested nor exported."""
     scales: Scales = field(default_factory=lambda: {"": None})
@@ -56,11 +56,11 @@ class Surroundings:
 
 
 def run_training(around: Surroundings, start: SavedState | None = None) -> tuple[Training, str]:
-    """Makes a whole run: build, test, train with validation and checkpoints, test, export. Ray has been started.
+    """Runs everything: build, test, train with validation and checkpoints, test, export. Ray must be started.
 
     Args:
-        around: what the run works with.
-        start: the checkpoint to go on from; None: from the beginning.
+        around: config, folder, display and signals of the run.
+        start: the checkpoint to continue from; None: from the beginning.
 
     Returns:
         (the training as it ended, why it ended).
@@ -104,7 +104,7 @@ def run_training(around: Surroundings, start: SavedState | None = None) -> tuple
 
 
 def build(config: RunConfig) -> StarPO:
-    """Returns the algorithm of a config, with its runners and learners. Ray has been started.
+    """Builds the algorithm of a config, with its runners and learners. Ray must be started.
 
     Raises:
         ConfigError: something in it cannot be had; one sentence.
@@ -126,10 +126,10 @@ def build(config: RunConfig) -> StarPO:
 
 
 def load(algo: StarPO, saved: SavedState) -> None:
-    """Takes a checkpoint's state.
+    """Restores a checkpoint's state.
 
     Raises:
-        ConfigError: it is not what was written, or one of another run; one sentence.
+        ConfigError: the checkpoint is damaged, or of another run; one sentence.
     """
     try:
         algo.load_checkpoint(str(saved.path))
@@ -138,9 +138,9 @@ def load(algo: StarPO, saved: SavedState) -> None:
 
 
 class Training:
-    """One run of `algo` from iteration `first` on.
+    """The training of `algo`, starting after iteration `first`.
 
-    Evaluations are remembered in the run's log, so a resumed run knows what was reached before and repeats none.
+    Evaluations are kept in the run's log, so a resumed run knows the earlier ones and repeats none.
     """
 
     def __init__(self, around: Surroundings, algo: StarPO, log: RunLog, first: int = 0) -> None:
@@ -166,7 +166,7 @@ class Training:
         """Whether any trajectory of an iteration done here has not failed."""
 
     def evaluate(self, split: str, num_instances: int) -> None:
-        """Evaluates sampled and greedy on `split`, unless that was done at this iteration, or a stop is wanted."""
+        """Evaluates sampled and greedy on `split`, unless that was done at this iteration, or the run is to stop."""
         done = {e.greedy for e in self.evaluations if (e.iteration, e.split) == (self.iteration, split)}
         found = []
         for greedy in sorted({False, True} - done):
@@ -188,7 +188,7 @@ class Training:
         return Evaluation.from_row(row, self.config.eval_temperature)
 
     def evaluate_all(self) -> None:
-        """Plays validation and test instances: what stands before and after a run."""
+        """Evaluates on validation and test instances, before and after the training."""
         if self.config.eval.interval:
             self.evaluate("val", self.config.eval.num_instances)
         self.evaluate("test", self.config.eval.num_test_instances)
@@ -200,10 +200,10 @@ class Training:
             self.evaluate("val", self.config.eval.num_instances)
 
     def train(self) -> str:
-        """Iterates until something says stop; why, in words. The last state is saved.
+        """Trains until a limit, alarm or signal stops it, and saves the last state → the reason in words.
 
         Raises:
-            NothingPlayed: every trajectory failed, so there is nothing to test or to export.
+            NothingPlayed: every trajectory failed, so there is no policy to test or to export.
         """
         before_s, started = self._spent_s, time.monotonic()
         done_here = 0
@@ -238,7 +238,7 @@ class Training:
         return reason
 
     def save_what_stands(self, error: BaseException) -> None:
-        """Saves a checkpoint of the last whole iteration after an error, if that is possible and may be wanted."""
+        """Saves a checkpoint of the last whole iteration after an error, if that is possible and useful."""
         folder = self._folder.path
         wanted = self._interrupt.given_up or not isinstance(error, KeyboardInterrupt)
         if not wanted or not self._algo.between_updates or exit_code_of(error, folder) in _NOTHING_TO_SAVE:
@@ -266,11 +266,11 @@ class Training:
 
     @property
     def stop_code(self) -> ExitCode:
-        """DONE, or what made it stop."""
+        """Exit code: DONE, or that of the reason to stop."""
         return self._algo.stop_code
 
     def _keep_best(self) -> None:
-        """Saves this iteration if no validation was better."""
+        """Saves this iteration if its validation is the best."""
         best = best_on_validation(self.evaluations)
         if best is not None and best[0] == self.iteration:
             with waiting("a checkpoint"):
@@ -313,7 +313,7 @@ class Training:
         return ""
 
     def _left_s(self, seconds_per_iteration: float) -> float:
-        """Estimates the time until the first of the limits that are set."""
+        """Estimates the seconds until the first of the limits."""
         left_s = [(self.config.iterations - self.iteration) * seconds_per_iteration]
         if self.config.time_limit_s is not None:
             left_s.append(self.config.time_limit_s - self._spent_s)

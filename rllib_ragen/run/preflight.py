@@ -1,4 +1,4 @@
-"""Everything that can be checked before Ray, torch or a model is loaded, so that bad input costs seconds."""
+"""The checks before Ray, torch or a model is loaded, so that bad input is reported within seconds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
 def preflight(config: RunConfig, *, writes: bool = True, taught: bool = True) -> EngineChoice:
     """Checks model folder, engine, RAY_ADDRESS and, where the command `writes` to them, trackers and results folder.
 
-    What is cheap goes first; transformers and torch are loaded only for the last of it.
+    Cheap checks come first; transformers and torch are loaded only for the last ones.
 
     Args:
         config: checked.
@@ -62,7 +62,7 @@ def preflight(config: RunConfig, *, writes: bool = True, taught: bool = True) ->
 
 
 def check_with_transformers(config: RunConfig, folder: Path) -> None:
-    """Does the part of `preflight` that reads the model in `folder` as its loaders do.
+    """Checks the model in `folder` by reading it as its loaders do; the last part of `preflight`.
 
     Raises:
         ConfigError: one sentence naming the key.
@@ -74,10 +74,10 @@ def check_with_transformers(config: RunConfig, folder: Path) -> None:
 
 
 def check_chat_template(folder: Path) -> None:
-    """Checks that the folder's tokenizer can tell a conversation.
+    """Checks that the folder's tokenizer has a chat template.
 
     Raises:
-        ConfigError: it has no chat template.
+        ConfigError: it has none.
     """
     tokenizer = folder / "tokenizer_config.json"
     if any((folder / name).is_file() for name in _TEMPLATE_FILES):
@@ -87,10 +87,10 @@ def check_chat_template(folder: Path) -> None:
 
 
 def check_writable(folder: Path) -> None:
-    """Makes `folder` and writes to it once.
+    """Makes `folder` and checks that it is writable.
 
     Raises:
-        ConfigError: that is not possible, or what is written would go with the working directory of a Ray job.
+        ConfigError: it is not, or it would vanish with the working directory of a Ray job.
     """
     folder = enter_path(folder)
     if SET_IN_RAY_JOBS in os.environ and folder.is_relative_to(Path.cwd()):

@@ -1,4 +1,4 @@
-"""What a run left, as Python objects: read from its folder, whoever made it."""
+"""The results of a run as Python objects, read from its folder."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ Row = Tree
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run reached and where it lies."""
+    """The results of a run and their places."""
 
     folder: Path
     """The run's folder."""
     config: RunConfig
-    """The settings it ran with."""
+    """The run's settings."""
     metrics: list[Row]
     """One row per iteration: `iteration`, `time_s`, and a number (or None) per metric (docs/diagnostics.md)."""
     evaluations: list[Row]
     """One row per evaluation: `iteration`, `split`, `greedy`, `success` and more."""
     model: Path | None
-    """The trained policy as a transformers folder; None: the run has not come to its end."""
+    """The trained policy as a transformers folder; None: the run is not finished."""
     stop_reason: str | None
-    """Why it stopped, in words; None: it has not, or was killed."""
+    """Reason to stop, in words; None: it has not stopped, or was killed."""
 
 
 def load_run(folder: str | Path) -> RunResult:
-    """Says what a run left in its folder. Reads only: nothing that the config names is imported.
+    """Reads the results in a run's folder; nothing that the config names is imported.
 
     Raises:
-        ConfigError: no run folder.
+        ConfigError: not a run folder.
     """
     run = RunFolder.open(Path(folder))
     progress = run.path / "progress.jsonl"

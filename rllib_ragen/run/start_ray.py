@@ -1,4 +1,4 @@
-"""Starts Ray for one run: local and quiet, or the cluster that RAY_ADDRESS names."""
+"""Start of Ray for one run: local and quiet, or the cluster of RAY_ADDRESS."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from rllib_ragen.models.quiet_libraries import quieten
 from rllib_ragen.run.users_modules import users_modules
 
 _TRIES = 3
-"""Starts of a local Ray: a machine that is busy three times 30 s long is too busy."""
+"""Attempts to start a local Ray: chosen freely, three of Ray's own 30 s."""
 _TOO_SLOW = "timed out during startup"
 _NO_PLACES = ("auto", "local")
 """Values of RAY_ADDRESS that name no host."""
 _CLIENT_PORT = 10001
-"""Ray's own default of `ray://HOST`."""
+"""Default port of `ray://HOST`, Ray's own."""
 _ANSWER_S = 10.0
-"""Longest wait for a connection: many times what a far-away network needs."""
+"""Longest wait for a connection in seconds: chosen freely, far above a round trip."""
 
 
 def start_ray(config: RunConfig) -> None:
-    """Connects to RAY_ADDRESS if that is set, else starts a local Ray that is big enough; one that is there is used.
+    """Connects to RAY_ADDRESS if that is set, else starts a local Ray with enough resources; uses Ray if it is started.
 
-    A cluster is sent the modules of users that import paths name (`users_modules`), unless they travel with a Ray job's
+    Users' modules that import paths name (`users_modules`) are sent to a cluster, unless they are in a Ray job's
     working directory.
 
     Raises:
@@ -69,19 +69,19 @@ def start_ray(config: RunConfig) -> None:
 
 
 def set_thread_waits() -> None:
-    """Says how torch's threads wait for work; read once, when torch is loaded.
+    """Sets how torch's threads wait for work, by a variable that is read once, when torch is loaded.
 
-    Threads that wait by spinning are some 30 % faster on an idle machine, but a single other busy process makes them
-    several times slower: each step waits for a thread that has no core.
+    Spinning threads are some 30 % faster on an idle machine, but several times slower beside a single other busy
+    process: each step waits for a thread without a core.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def check_ray_address() -> None:
-    """Checks that somebody answers at RAY_ADDRESS; Ray itself would try for minutes, and say nothing meanwhile.
+    """Checks that RAY_ADDRESS answers; Ray itself would try for minutes without a message.
 
     Raises:
-        ConfigError: nobody does.
+        ConfigError: it does not.
     """
     address = os.environ.get("RAY_ADDRESS", "")
     if not address or address in _NO_PLACES:
@@ -104,9 +104,9 @@ def check_ray_address() -> None:
 
 
 def start_local(cpus: int) -> None:
-    """Starts a Ray of this run's own, not one that happens to run on this machine.
+    """Starts this run's own Ray, not one that already runs on this machine.
 
-    Ray gives its processes a fixed 30 s to come up, which a busy machine may need for other things.
+    Ray gives its processes a fixed 30 s to start, which may be too short on a busy machine.
     """
     import ray
 
@@ -124,12 +124,12 @@ def start_local(cpus: int) -> None:
 
 
 def cpus_wanted(config: RunConfig) -> int:
-    """Returns one for each actor, and one for the driver."""
+    """Returns the number of CPUs: one for each actor, and one for the driver."""
     return config.rollout.num_env_runners + config.learner.num_learners + 1
 
 
 def gpus_wanted(config: RunConfig) -> float:
-    """Returns GPUs of all actors; fractions of a GPU add up on one, whole ones do not."""
+    """Returns the number of GPUs of all actors; fractions of a GPU share one, whole ones do not."""
     runners = config.rollout.num_env_runners * config.rollout.num_gpus_per_env_runner
     learners = max(1, config.learner.num_learners) * config.learner.num_gpus_per_learner
     total = runners + learners

@@ -27,8 +27,8 @@ def train(env: str | Sequence[Mapping[str, Any]], /, *, algorithm: str | None = 
             names, `**{"rollout.num_groups": 8}`.
 
     Raises:
-        ConfigError: a key or value that makes no sense; before anything expensive starts.
-        RuntimeError: the run stopped before its end, by itself; its folder says why.
+        ConfigError: an unknown key or an invalid value, before anything expensive starts.
+        RuntimeError: the run stopped before its end by itself; its folder has the reason.
     """
     given = merge(*(nest(key, value) for key, value in keys.items()))
     chosen: Tree = {"env": {"name": env}} if isinstance(env, str) else {"envs": list(env)}

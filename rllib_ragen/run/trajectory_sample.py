@@ -1,4 +1,4 @@
-"""Which trajectories of an iteration are written down for people to read, and with what."""
+"""The choice of an iteration's trajectories that are logged for people to read."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from ragen_envs.tree import Tree
-from rllib_ragen.credit.groups import group_members, spread
+from rllib_ragen.credit.groups import group_members, reward_std
 from rllib_ragen.rollout.trajectory_json import to_json
 from rllib_ragen.types import FloatArray, Trajectory
 
 MAX_GROUPS, MAX_MEMBERS = 4, 8
-"""Groups and members of an iteration that are kept: enough to read, and some megabytes in a long run."""
+"""Most groups and members of an iteration that are kept: chosen freely, some megabytes in a long run."""
 
 
 def sample_records(trajectories: Sequence[Trajectory], advantages: Sequence[FloatArray | None]) -> list[Tree]:
@@ -20,16 +20,16 @@ def sample_records(trajectories: Sequence[Trajectory], advantages: Sequence[Floa
     of other environments first, if there are several.
 
     Args:
-        trajectories: of one iteration.
-        advantages: of each, [num_tokens]; None where the update did not use it.
+        trajectories: trajectories of one iteration.
+        advantages: [num_tokens] for each; None if the update did not use it.
 
     Returns:
-        What `to_json` gives, with `member`, the trajectory's place in its group, and in each turn `advantages`, one
-        per sampled token, where there are any.
+        The records of `to_json`, with `member`, the trajectory's place in its group, and in each turn `advantages`, one
+        per sampled token, if there are any.
     """
     members = group_members(trajectories)
     returns = np.array([trajectory.episode_return for trajectory in trajectories], np.float64)
-    whole = max(members, key=lambda group: spread(returns[members[group]]), default=None)
+    whole = max(members, key=lambda group: reward_std(returns[members[group]]), default=None)
     rest = [group for group in members if group != whole]
     env_of = {group: trajectories[own[0]].env for group, own in members.items()}
     first_of = {env_of[group]: group for group in reversed(rest) if env_of[group] != env_of[whole or group]}

@@ -1,4 +1,4 @@
-"""Which code of users a run's other processes have to be sent, where they may be on other machines."""
+"""Users' code that must be sent to a run's processes on other machines."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ SET_IN_RAY_JOBS = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 
 
 def users_modules(config: RunConfig) -> list[str]:
-    """Folders and files of the top-level modules that the config's import paths name, for Ray's `py_modules`.
+    """Returns folders and files of the top-level modules that the config's import paths name, for Ray's `py_modules`.
 
-    Installed packages are not among them: they are on every node, as this one is. In a Ray job the working directory
-    travels as a whole, and nothing is sent besides.
+    Installed packages are not included: they are on every node, as this one is. In a Ray job the whole working
+    directory is sent, and nothing else.
     """
     if SET_IN_RAY_JOBS in os.environ:
         return []

@@ -51,22 +51,22 @@ logger = logging.getLogger(__name__)
 
 
 class StarPO(RLlibBase):
-    """Trains an LLM agent on text environments.
+    """An algorithm that trains an LLM agent on text environments.
 
-    `train()` returns RLlib's result dict; what matters is flat under `starpo` (NaN where there was nothing to measure):
+    `train()` returns RLlib's result dict; StarPO's metrics are flat under `starpo` (NaN for those not measured):
     success, return_mean, group_reward_std, kept_groups, policy_loss, entropy … (all of them in docs/diagnostics.md).
 
-    With `rollout.overlap` the next batch is sampled while this one is learnt from: its weights are one update old,
+    With `rollout.overlap` the next batch is sampled during the update: its weights are one update old,
     and every trajectory is of one version. Without it the batch is always of the newest weights.
     """
 
     @classmethod
     def get_default_config(cls) -> StarPOConfig:
-        """Returns Sokoban with the embedded model."""
+        """Returns the config of Sokoban with the embedded model."""
         return StarPOConfig()
 
     def setup(self, config: Any) -> None:
-        """Builds runners and learners, and gives every runner the learners' weights."""
+        """Builds runners and learners, and sends the learners' weights to every runner."""
         config.prepare_model()
         self._stored = stored_groups(config)
         with waiting(f"{config.num_env_runners} env runner(s) and {config.num_learners} learner(s) to start"):
@@ -140,7 +140,7 @@ class StarPO(RLlibBase):
         return self._batches.take(self._counters)
 
     def _diagnose(self, alive: Sequence[Trajectory]) -> None:
-        """Logs what reasoning depends on and what pulls at the weights, where that is due; else NaN."""
+        """Logs the information and gradient diagnostics in iterations that are due; else NaN."""
         self._log(self._probe.metrics(alive, self._counters))
         due = is_due(self._diagnostics.gradients_interval, self._counters.iteration)
         self._log(gradient_metrics(self.gradients(NUM_BUCKETS, alive) if due else None))
@@ -158,7 +158,7 @@ class StarPO(RLlibBase):
         return rows
 
     def _update(self, rows: Sequence[TokenRow]) -> None:
-        """Updates the policies on `rows`; without any it only counts, and asks to stop after too many such batches."""
+        """Updates the policies on `rows`; without any it counts an empty batch, and stops the run after too many."""
         counters = self._counters
         if self._estimator.chosen_only:
             rows = [row for row in rows if row.advantages.any()]
@@ -187,7 +187,7 @@ class StarPO(RLlibBase):
         self._log(dict.fromkeys(LEARNER_METRICS, float("nan")) | {"num_trained_tokens": 0.0})
 
     def _copy_weights(self, ids: tuple[str, str] | None) -> bool:
-        """Gives one policy's weights to another, on every learner; whether there was anything to do."""
+        """Copies one policy's weights to another, on every learner → False if `ids` is None."""
         if ids is not None:
             on_every_learner(self.learner_group, lambda learner: learner.copy_module(*ids))
         return ids is not None
@@ -235,7 +235,7 @@ class StarPO(RLlibBase):
 
     @property
     def success_by_instance(self) -> dict[str, float]:
-        """Of the last `evaluate_split`: mean success of each distinct instance, by a digest of its key."""
+        """Mean success of each distinct instance in the last `evaluate_split`, by a digest of its key."""
         return self._matchmaker.success_by_instance
 
     def gradients(self, num_buckets: int, batch: Sequence[Trajectory] | None = None) -> Gradients:
@@ -250,7 +250,7 @@ class StarPO(RLlibBase):
         return measure_gradients(self.learner_group, self._matchmaker.main, own, rows, settings, num_buckets)
 
     def last_trajectories(self) -> list[Trajectory]:
-        """Says what the last iteration sampled, failed ones too, in groups."""
+        """Returns the trajectories of the last iteration, including failed ones, in groups."""
         return self._trajectories
 
     def last_advantages(self) -> list[FloatArray | None]:
@@ -264,12 +264,12 @@ class StarPO(RLlibBase):
 
     @property
     def between_updates(self) -> bool:
-        """Whether the state is that after a whole iteration, fit for a checkpoint, even if `train()` has raised."""
+        """Whether the state is that of a whole iteration, fit for a checkpoint, even if `train()` has raised."""
         return self._whole
 
     @property
     def policy_version(self) -> int:
-        """Updates that the policy has had."""
+        """Number of updates of the policy."""
         return self._counters.policy_version
 
     @property
@@ -279,7 +279,7 @@ class StarPO(RLlibBase):
 
     @property
     def trained_ids(self) -> list[str]:
-        """Policies that learn, the main one first."""
+        """Ids of the trained policies, the main one first."""
         return list(self._matchmaker.plan.trained)
 
     def export_model(self, export_dir: str | Path, module_id: str | None = None) -> Path:
@@ -312,12 +312,12 @@ class StarPO(RLlibBase):
         )
 
     def load_checkpoint(self, checkpoint_dir: str) -> None:
-        """Continues where the checkpoint's run was, whatever the number of its learners and runners.
+        """Restores a checkpoint, whatever the number of its learners and runners.
 
-        Settings that differ from the checkpoint's run are told in a warning: what follows is another run.
+        Warns of settings that differ from the checkpoint's run: the rest is another run then.
 
         Raises:
-            ValueError: no complete checkpoint, a file that is not what was written, or a checkpoint of another model.
+            ValueError: no complete checkpoint, a damaged file, or a checkpoint of another model.
         """
         self._counters, ahead = load_state(Path(checkpoint_dir), self.config, self.learner_group)
         self._estimator.restore(self._counters.estimator)

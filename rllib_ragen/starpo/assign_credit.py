@@ -43,7 +43,7 @@ def assign_credit(
     update: LearnerSection,
     max_reply_tokens: Mapping[str, int],
 ) -> tuple[list[TokenRow], dict[str, float]]:
-    """Returns one row per trajectory with a sampled token, in order; and what was measured on the way.
+    """Computes one row per trajectory with a sampled token, in order, and the metrics of this step.
 
     Args:
         trajectories: of one policy, whole groups, none failed.

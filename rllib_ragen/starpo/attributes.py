@@ -1,4 +1,4 @@
-"""Keys of the run config as flat attributes of a StarPOConfig, each with the setter where a user of RLlib looks."""
+"""Keys of the run config as flat attributes of a StarPOConfig, each with the setter where RLlib has its like."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _RENAMED = {
     ("offline", "input"): "input_",
     **{("alarms", key): f"alarm_{key}" for key in AlarmsSection.model_fields},
 }
-"""Keys that say too little, or something else to RLlib, without their section."""
+"""Attributes of keys whose name is unclear without its section, or has another meaning in RLlib."""
 
 
 def flat_attributes(
     sections: Mapping[str, type[Section]], renamed: Mapping[tuple[str, str], str]
 ) -> dict[str, tuple[str, str]]:
-    """Gives every key of the sections an attribute.
+    """Returns the attribute of every key of the sections.
 
     Raises:
-        ValueError: two keys would be one attribute.
+        ValueError: two keys have the same attribute.
     """
     found: dict[str, tuple[str, str]] = {}
     for section, cls in sections.items():
@@ -90,6 +90,6 @@ def value_in(run: RunConfig, attribute: str) -> Any:
 
 
 def setter_of(attribute: str) -> str:
-    """Names the fluent setter of an attribute; empty: one of RLlib's own."""
+    """Returns the name of an attribute's fluent setter; empty for RLlib's own."""
     section, _ = ATTRIBUTES[attribute]
     return _OTHER_SETTER.get(attribute, _SETTER_OF_SECTION.get(section, section))

@@ -1,4 +1,4 @@
-"""A call that goes on beside the caller."""
+"""A call in the background."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Background(Generic[T]):
-    """Runs `call` at once, in a thread of its own; `result` waits for it."""
+    """A call that runs in its own thread, started at once; `result` waits for it."""
 
     def __init__(self, call: Callable[[], T]) -> None:
         self._future: Future[T] = Future()
@@ -19,7 +19,7 @@ class Background(Generic[T]):
         threading.Thread(target=self._run, args=(call,), name="background", daemon=True).start()
 
     def result(self) -> T:
-        """Says what the call returned. Raises what it raised."""
+        """Waits for the call → its result. Raises what it raised."""
         return self._future.result()
 
     def _run(self, call: Callable[[], T]) -> None:

@@ -56,18 +56,18 @@ from rllib_ragen.starpo.weight_broadcast import Broadcast
 _TUNE_KEYS = {TRIAL_INFO, "__stdout_file__", "__stderr_file__", "multiagent", "class", "_enable_new_api_stack"}
 _OLD_STACK_KEYS = {"model", "optimizer", "replay_buffer_config"}
 _REGISTERED = "registered_in_python"
-"""Key of `users_names` in what is sent."""
+"""Key of `users_names` in the dict that is sent to other processes."""
 _ALGORITHM = "rllib_ragen.starpo.algorithm:StarPO"
-"""Name of the class, as environments have names: the algorithm imports its config, and not the other way."""
+"""Import path of the algorithm's class, which imports this config, and not the other way."""
 _CHANNEL_TIMEOUT_S = 120.0
-"""Longest wait for a member of the channel for weights."""
+"""Longest wait in seconds for a member of the weight channel: chosen freely."""
 
 
 register_text_envs()
 
 
 class StarPOConfig(FluentSetters):
-    """Configures StarPO.
+    """The configuration of StarPO.
 
     .. code-block:: python
 
@@ -120,7 +120,7 @@ class StarPOConfig(FluentSetters):
     def environment(
         self, env: object = NotProvided, *, env_config: object = NotProvided, **kwargs: object
     ) -> StarPOConfig:
-        """Returns the task.
+        """Sets the task.
 
         Args:
             env: name (`sokoban`, `ragen/Sokoban-v0`, the game `tic_tac_toe`), a user's own (`register_text_env`, an
@@ -243,7 +243,9 @@ class StarPOConfig(FluentSetters):
     # --- what users registered, on its way to other processes -----------------------------------------------------
 
     def to_dict(self) -> Tree:
-        """Adds to AlgorithmConfig's, for Tune's trials, what its names mean that were registered in Python."""
+        """Returns AlgorithmConfig's dict, with the things that were registered in Python under its names, for Tune's
+        trials.
+        """
         found: Tree = super().to_dict()
         found.pop(_REGISTERED, None)
         return {**found, _REGISTERED: sent} if (sent := self._registered()) else found
@@ -270,7 +272,7 @@ class StarPOConfig(FluentSetters):
 
     @classmethod
     def from_run_config(cls, run: RunConfig) -> StarPOConfig:
-        """Returns the same run for RLlib. `eval` and the run's length stay with whoever drives it."""
+        """Converts a run config for RLlib. `eval` and the run's length belong to the run's loop."""
         config = cls()
         name, (task, env_config) = run.env.name, of_one(run.env)
         if run.envs:
@@ -287,9 +289,9 @@ class StarPOConfig(FluentSetters):
         return config
 
     def to_run_config(self) -> RunConfig:
-        """Returns the same run as the one schema of YAML and command line.
+        """Converts to the run config, the schema of YAML and command line.
 
-        Of somebody else's registered environment, `env.name` is the registered name and `env.task` all of env_config.
+        For a foreign environment, `env.name` is the registered name and `env.task` all of env_config.
 
         Raises:
             ConfigError: a value out of range, or an unknown key of `env_config`.
@@ -314,7 +316,7 @@ class StarPOConfig(FluentSetters):
         return self.to_run_config().learner
 
     def diagnostics_section(self) -> DiagnosticsSection:
-        """Says how often, and how closely, it is measured what reasoning depends on."""
+        """Returns the settings of the diagnostics."""
         return self.to_run_config().diagnostics
 
     def lora(self) -> LoraSettings | None:
@@ -325,15 +327,15 @@ class StarPOConfig(FluentSetters):
 
     @property
     def model_folder(self) -> Path:
-        """Where the model is; the small model of a game need not be there before `prepare_model`."""
+        """Folder of the model; the small model of a game need not exist before `prepare_model`."""
         return run_model_folder(self.to_run_config())
 
     def prepare_model(self) -> None:
-        """Makes the small model of a game, if the run needs it and it is not there: minutes, once a machine."""
+        """Makes the small model of a game, if the run needs it and it does not exist: minutes, once per machine."""
         ensure_run_model(self.to_run_config())
 
     def policy_plan(self) -> PolicyPlan:
-        """Says who plays, for whoever seats the policies."""
+        """Returns the policies and their seats."""
         run = self.to_run_config()
         return PolicyPlan(
             seed=self.seed,
@@ -374,18 +376,16 @@ class StarPOConfig(FluentSetters):
         return found
 
     def game(self) -> str | None:
-        """Returns the game for several seats that is played; None for other tasks, and for somebody else's
-        environments.
-        """
+        """Returns the name of the game; None for tasks with one agent, and for foreign environments."""
         name = self._text_env_name()
         return None if name is None else game_name(name)
 
     def module_ids(self) -> list[str]:
-        """Returns all policies, sorted."""
+        """Returns the ids of all policies, sorted."""
         return sorted(map(str, self.policies))
 
     def trained_ids(self) -> list[str]:
-        """Returns those that learn, sorted."""
+        """Returns the ids of the trained policies, sorted."""
         chosen = self.policies_to_train
         if chosen is None:
             return self.module_ids()
@@ -393,25 +393,25 @@ class StarPOConfig(FluentSetters):
 
     @property
     def has_several_agents(self) -> bool:
-        """Whether environments are multi-agent ones."""
+        """Whether the environments are multi-agent."""
         return self.game() is not None or bool(self.is_multi_agent)
 
     @property
     def shares_module(self) -> bool:
-        """Whether the sampler uses the learner's own module: both in one process, and of one type."""
+        """Whether the sampler uses the learner's own module: both in one process, with one dtype."""
         return bool(self.num_env_runners == 0 and self.num_learners == 0 and self.dtype == "float32")
 
     @property
     def workers_per_engine(self) -> int:
-        """Processes that one vLLM engine's model is spread over (tensor parallel)."""
+        """Number of processes of one vLLM engine's model (tensor parallel)."""
         return max(1, int(self.num_gpus_per_env_runner))
 
     def threads_of(self, *, actor: bool) -> int:
-        """Returns torch threads of a process: what was asked for, else 1 in an actor and one per core in the driver."""
+        """Returns the torch threads of a process: as set, else 1 in an actor and one per core in the driver."""
         return int(self.torch_threads or (1 if actor else len(os.sched_getaffinity(0))))
 
     def chat_format(self) -> ChatFormat:
-        """Says how the model is talked to.
+        """Returns the chat format of the model.
 
         Raises:
             ValueError: the folder has no usable tokenizer or chat template.
@@ -424,7 +424,7 @@ class StarPOConfig(FluentSetters):
         )
 
     def engine_choice(self) -> EngineChoice:
-        """Says which engine generates, and why.
+        """Chooses the engine, with the reason.
 
         Raises:
             ValueError: the engine that is asked for cannot be used.
@@ -449,7 +449,7 @@ class StarPOConfig(FluentSetters):
         return {"task": run.env.task, "limits": asdict(limits)}
 
     def validate(self) -> None:
-        """Refuses what makes no sense, before anything heavy is started.
+        """Checks the settings, before anything heavy is started.
 
         Raises:
             ValueError: one sentence that names the key.
@@ -483,7 +483,7 @@ class StarPOConfig(FluentSetters):
         check_policies(self.policy_plan())
 
     def _seat_policies(self) -> None:
-        """Says what `play_mode` means in RLlib's terms; a user's own `.multi_agent(…)` goes before it."""
+        """Sets RLlib's policies and mapping from `play_mode`; a user's own `.multi_agent(…)` has precedence."""
         from rllib_ragen.rollout.env_runner import LLMEnvRunner
         from rllib_ragen.rollout.game_env_runner import MultiAgentLLMEnvRunner
 
@@ -496,7 +496,7 @@ class StarPOConfig(FluentSetters):
             self.env_runner_cls = MultiAgentLLMEnvRunner
 
     def make_broadcast(self) -> Broadcast | None:
-        """Returns the way of new weights to the engines; None: through the object store."""
+        """Makes the channel of weights to the engines; None: they use the object store."""
         if self.weight_transfer != "broadcast":
             return None
         gpus = self.num_gpus_per_learner > 0 and self.num_gpus_per_env_runner > 0
@@ -526,7 +526,7 @@ class StarPOConfig(FluentSetters):
         return dict(settings)
 
     def get_default_learner_class(self) -> Any:
-        """Returns the StarPO learner."""
+        """Returns the class StarPOLearner."""
         from rllib_ragen.learner.learner import StarPOLearner
 
         return StarPOLearner
@@ -539,7 +539,7 @@ class StarPOConfig(FluentSetters):
         rl_module_spec: object = None,
         placement_group: object = None,
     ) -> Any:
-        """Returns the same as AlgorithmConfig's; the group knows of weights that are shared out."""
+        """Builds the learner group, one that supports sharded weights."""
         from rllib_ragen.learner.learner_group import StarPOLearnerGroup
 
         spec = rl_module_spec or self.get_multi_rl_module_spec(env=env, spaces=spaces)
@@ -559,7 +559,5 @@ class StarPOConfig(FluentSetters):
         return self.env != SEVERAL and self._text_env_name() is None
 
     def _text_env_name(self) -> str | None:
-        """Returns short name of one of this project's environments or games, or None for a registered one of somebody
-        else.
-        """
+        """Returns the short name of this project's environment or game; None for a foreign environment."""
         return name_of_id(self.env) if isinstance(self.env, str) else None

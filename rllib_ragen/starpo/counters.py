@@ -1,4 +1,4 @@
-"""How far a run is, and what an iteration brought."""
+"""The counters of a run, and a batch of rollouts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rllib_ragen.types import Trajectory
 
 @dataclass
 class Counters:
-    """How far a run is; with the weights, all that a checkpoint needs."""
+    """The counters of a run: with the weights, all that a checkpoint needs."""
 
     iteration: int = 0
     next_group: int = 0
@@ -22,7 +22,7 @@ class Counters:
     num_reply_tokens: int = 0
     stop_reason: str = ""
     ahead_drawn: dict[str, float] = field(default_factory=dict)
-    """`Batch.drawn` of the batch that is sampled ahead."""
+    """The field `drawn` of the batch that is sampled ahead."""
     std_ema: dict[str, float] = field(default_factory=dict)
     """Running means of the information diagnostics."""
     estimator: dict[str, float] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Counters:
     """Rows that the alarms have seen (AlarmCallback), cut to what their rules read."""
 
     def count(self, trajectories: Sequence[Trajectory]) -> dict[str, float]:
-        """Counts a batch → how far the run is, as it is logged."""
+        """Counts a batch → the counters as metrics."""
         self.num_turns += sum(len(trajectory.turns) for trajectory in trajectories)
         self.num_reply_tokens += sum(trajectory.num_reply_tokens for trajectory in trajectories)
         return {
@@ -47,7 +47,7 @@ class Counters:
 
     @classmethod
     def from_manifest(cls, progress: Mapping[str, Any]) -> Counters:
-        """Reads a checkpoint's. Why that run stopped is its own affair: somebody wants to go on."""
+        """Reads a checkpoint's counters, without its stop reason: the run goes on."""
         known = dict(progress)
         if "line_up" in known:
             # What checkpoints of version 0.1 call it.
@@ -57,11 +57,11 @@ class Counters:
 
 @dataclass(frozen=True)
 class Batch:
-    """What one round of rollouts brought."""
+    """The results of one round of rollouts."""
 
     trajectories: list[Trajectory]
-    metrics: list[Any]
-    """Reduced metrics of the runners that played."""
+    metrics: list[object]
+    """Reduced metrics of the runners."""
     seconds: float
     drawn: dict[str, float] = field(default_factory=dict)
-    """How many rounds and groups it took."""
+    """Numbers of rounds and groups that were drawn, as metrics."""

@@ -1,4 +1,4 @@
-"""Text environments in the registry that RLlib looks names up in."""
+"""Text environments in RLlib's registry."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def register_text_envs() -> None:
 
 
 def register_task(name: str) -> str:
-    """Makes one environment or game known to RLlib → its id there.
+    """Registers one environment or game with RLlib → its id.
 
     Raises:
-        ValueError: an unknown name, or an import path that leads nowhere; one sentence.
+        ValueError: an unknown name, or an import path without a target; one sentence.
     """
     short, env_id = task_name(name), task_id(name)
     register_env(env_id, _creator(short) if game_name(short) is None else _game_creator(short))
@@ -48,7 +48,7 @@ def _several(env_context: Mapping[str, Any]) -> SeveralTextEnvs:
 
 
 def _game_creator(name: str) -> Any:
-    def create(env_context: Mapping[str, Any]) -> Any:
+    def create(env_context: Mapping[str, Any]) -> object:
         return make_text_game(name, env_context.get("task"), env_context.get("limits"))
 
     return create

@@ -1,4 +1,4 @@
-"""Policies and adapters as plain folders that other tools load."""
+"""Export of policies and adapters as plain folders for other tools."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rllib_ragen.starpo.config import StarPOConfig
 
 
 def learner_state(learners: LearnerGroup) -> Tree:
-    """Weights, optimisers and counters of the learners, as `Learner.get_state()` gives them."""
+    """Returns weights, optimisers and counters of the learners, from `Learner.get_state()`."""
     with at_work(learners, "a copy of the state"):
         state: Tree = learners.get_state(not_components="learner/metrics_logger")["learner"]
     return state
@@ -27,10 +27,10 @@ def export_policy(learners: LearnerGroup, module_id: str, source: Path, folder: 
     """Writes a policy, adapters merged, in the sampler's dtype, as a plain transformers folder with tokenizer.
 
     Args:
-        learners: who have the weights.
-        module_id: the policy.
+        learners: the learners.
+        module_id: id of the policy.
         source: model folder that training started from: tokenizer and configs are copied from it.
-        folder: is made.
+        folder: the folder to make.
     """
 
     def sampled_with(learner: StarPOLearner) -> WeightState:
@@ -42,7 +42,7 @@ def export_policy(learners: LearnerGroup, module_id: str, source: Path, folder: 
 
 
 def export_adapter(learners: LearnerGroup, module_id: str, config: StarPOConfig, folder: Path) -> Path:
-    """Writes the adapters as a folder that peft loads onto the model that the run started from.
+    """Writes the adapters as a peft folder for the model that the run started from.
 
     Raises:
         ValueError: the run trains all weights.

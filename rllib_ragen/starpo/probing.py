@@ -1,4 +1,4 @@
-"""What reasoning depends on, measured with the learners' weights in the iterations where that is due."""
+"""The information diagnostics, measured with the learners' weights in iterations that are due."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class InformationProbe:
         self._module_id = module_id
 
     def metrics(self, alive: Sequence[Trajectory], counters: Counters) -> dict[str, float]:
-        """Measures a batch's trajectories that have not failed; NaN where this iteration is none to measure in."""
+        """Measures a batch without its failed trajectories; NaN in iterations that are not due."""
         if not is_due(self._section.interval, counters.iteration):
             prefixes = ["", *(f"{label}/" for label in self._chats if label)]
             return {f"{prefix}{name}": float("nan") for prefix in prefixes for name in probe_metric_names()}

@@ -30,16 +30,16 @@ from rllib_ragen.starpo.rollouts import Rollouts
 from rllib_ragen.types import Trajectory
 
 METRICS = "starpo"
-"""Key of a result dict under which StarPO's metrics are."""
+"""Key of StarPO's metrics in a result dict."""
 _STOP_S = 10.0
-"""Time for env runners to close their environments and engines; one that needs more is killed."""
+"""Seconds for env runners to close their environments and engines before they are killed: chosen freely."""
 _CLEANUP_S = 30.0
-"""Time for all actors to end: the env runners' own, Ray's patience with learners (5 s), as much for a busy machine."""
+"""Seconds for all actors to end: the env runners' 10, Ray's 5 for learners, and as much again for a busy machine."""
 logger = logging.getLogger(__name__)
 
 
 def refuse_arguments(method: str, given: Mapping[str, object]) -> None:
-    """Raises ValueError if RLlib's method was `given` what it has no meaning for here: a part, a state, a file system.
+    """Raises ValueError if RLlib's method was `given` arguments without meaning here: a part, a state, a file system.
 
     `filesystem=None`, `component=None` and the like are RLlib's defaults.
     """
@@ -56,7 +56,7 @@ class RLlibBase(RefusedMethods):
 
     @cached_property
     def _times(self) -> dict[str, float]:
-        """Seconds of the iteration's parts, by name."""
+        """Seconds of the iteration's parts by name."""
         return {}
 
     def _log(self, metrics: Mapping[str, float]) -> None:
@@ -174,7 +174,7 @@ class RLlibBase(RefusedMethods):
         return algorithm
 
     def save_to_path(self, path: str | Path | None = None, **kwargs: object) -> str:
-        """Saves: RLlib's newer name for `save`. Returns the folder, which without `path` is a new temporary one.
+        """Saves a checkpoint, as `save` → its folder, a new temporary one without `path`.
 
         Raises:
             ValueError: one of RLlib's further arguments.
@@ -186,7 +186,7 @@ class RLlibBase(RefusedMethods):
         return str(folder)
 
     def restore_from_path(self, path: str | Path, **kwargs: object) -> None:
-        """Restores: RLlib's newer name for `restore`.
+        """Restores a checkpoint, as `restore`.
 
         Raises:
             ValueError: one of RLlib's further arguments; no complete checkpoint.
@@ -195,7 +195,7 @@ class RLlibBase(RefusedMethods):
         self.load_checkpoint(str(path))
 
     def cleanup(self) -> None:
-        """Ends all actors, hung ones too, in a limited time; what is left then, Ray ends with the driver."""
+        """Ends all actors, also hung ones, within a limited time; Ray ends the rest with the driver."""
         if not within(_CLEANUP_S, self._end_actors):
             logger.warning("not all actors have ended within %g s", _CLEANUP_S)
 

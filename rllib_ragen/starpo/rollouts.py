@@ -1,4 +1,4 @@
-"""The runners of a run: they play its episodes, and are given the learners' weights."""
+"""The runners of a run, which play its episodes with the learners' weights."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from rllib_ragen.rollout.runner_pool import RunnerFailures, SamplingLimits, heal
 from rllib_ragen.rollout.specs import EpisodeSpec
 from rllib_ragen.starpo.config import StarPOConfig
 from rllib_ragen.starpo.counters import Batch
-from rllib_ragen.starpo.dynamic_sampling import sample_with_spread
+from rllib_ragen.starpo.dynamic_sampling import sample_with_reward_std
 from rllib_ragen.starpo.weight_sync import WeightSnapshot, put, send, sync_weights
 from rllib_ragen.types import Sampled, Sampling, Trajectory
 
 
 class Rollouts:
-    """Sampling on the local runner, or on remote ones, whichever the run has."""
+    """Sampling on the local runner, or on remote ones if the run has them."""
 
     def __init__(
         self,
@@ -104,11 +104,11 @@ class Rollouts:
             metrics.extend(part.metrics)
             return self.rewards(part.trajectories)
 
-        trajectories, drawn = sample_with_spread(draw, num_groups, rounds)
+        trajectories, drawn = sample_with_reward_std(draw, num_groups, rounds)
         return Batch(trajectories, metrics, perf_counter() - started, drawn | self.rewards.metrics(trajectories))
 
     def sync_weights(self, version: int) -> None:
-        """Gives the runners the learners' weights as policy version `version`."""
+        """Sends the learners' weights to the runners as policy version `version`."""
         # The last snapshot goes first: the store need not hold two.
         self.snapshot = None
         self.snapshot = sync_weights(
@@ -122,7 +122,7 @@ class Rollouts:
         self._failures += self.snapshot.failures
 
     def restore(self) -> list[int]:
-        """Takes restarted runners back into service, with current weights. Returns their ids."""
+        """Takes restarted runners back into service, with current weights → their ids."""
         restored = list(self._runners.probe_unhealthy_env_runners() or [])
         if restored and self.snapshot is not None:
             if self.snapshot.weights is None:
@@ -148,6 +148,6 @@ class Rollouts:
             self._on_restored(restored)
 
     def take_failures(self) -> RunnerFailures:
-        """Says what was lost since the last call."""
+        """Returns the failures since the last call, and resets them."""
         taken, self._failures = self._failures, RunnerFailures()
         return taken

@@ -331,7 +331,7 @@ class FluentSetters(ConfigHooks):
             filter_zero_spread: filters may keep groups whose returns are all equal [False]
             group_weighting: spread: policy loss times the group's reward std, relative to the largest ['none']
             loss_scaling: policy loss times the kept share of the groups, or its root ['none']
-            dynamic_sampling_rounds: rounds that replace groups without reward spread by further ones (dapo); 0: off [0]
+            dynamic_sampling_rounds: rounds that replace groups of equal returns by further ones (dapo); 0: off [0]
             max_empty_updates: stop after so many filtered-out batches in a row [5]
         """
         return self._set(
@@ -438,7 +438,7 @@ class FluentSetters(ConfigHooks):
         Args:
             diagnostics_interval: iterations between measurements of entropy and information; 0: none [5]
             diagnostics_num_prompts: thoughts of one measurement, each scored after every prompt [32]
-            gradients_interval: iterations between measurements of gradients by reward spread; 0: none [0]
+            gradients_interval: iterations between measurements of gradients by reward std; 0: none [0]
             high_entropy: nats per token from which H(Z|X) counts as high [0.1]
             high_information: share of H(X) from which I(X;Z) counts as high [0.5]
         """

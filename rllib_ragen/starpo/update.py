@@ -1,4 +1,4 @@
-"""One update of all policies that a batch has rows of."""
+"""One update of all policies with rows in a batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def update_policies(
     iteration: int,
     metrics: MetricsLogger,
 ) -> dict[str, float]:
-    """Returns steps on `rows` in shuffled minibatches, `num_epochs` times. Returns `learner_metrics`."""
+    """Runs optimiser steps on `rows` in shuffled minibatches, `num_epochs` times → `learner_metrics`."""
     data = TokenTrainingData.plan(
         rows,
         num_minibatches=config.num_minibatches,
@@ -42,7 +42,7 @@ def update_policies(
 
 
 def why_nothing_to_learn(trajectories: Sequence[Trajectory], filter_name: str) -> str:
-    """Says why a batch has no row to learn from; half a sentence."""
+    """Returns why a batch has no row to train on, as half a sentence."""
     failed = [trajectory for trajectory in trajectories if trajectory.stop_reason.failed]
     if len(failed) == len(trajectories):
         return f"every trajectory failed, the first with: {failed[0].error}"

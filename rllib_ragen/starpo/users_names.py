@@ -1,4 +1,4 @@
-"""What users registered in Python (`register_estimator("mine", …)`) reaches the processes that a config is sent to."""
+"""Names that users registered in Python (`register_estimator("mine", …)`), for the processes that get a config."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def registered_for(
 ) -> Registered:
     """Returns those of the names that were registered in this process, with what they mean.
 
-    Import paths and entry points are not among them: other processes find these themselves.
+    Import paths and entry points are not included: other processes find these themselves.
     """
     asked = {
         "environment": [name for name in environments if name is not None],
@@ -45,7 +45,7 @@ def registered_for(
 
 
 def known_here_alone(config: RunConfig) -> list[str]:
-    """Returns the names of `config` that were registered in this process: other commands do not know them."""
+    """Returns the names in `config` that were registered in this process, which other commands do not know."""
     found = registered_for(
         environments=[world.target.env.name for world in worlds(config)],
         estimator=config.credit.estimator,
@@ -57,7 +57,7 @@ def known_here_alone(config: RunConfig) -> list[str]:
 
 
 def take_registered(sent: Mapping[str, Mapping[str, Any]]) -> None:
-    """Registers in this process what `registered_for` found in another one."""
+    """Registers the result of `registered_for` from another process."""
     for kind, things in sent.items():
         for name, thing in things.items():
             _KINDS[kind].register(name, thing)

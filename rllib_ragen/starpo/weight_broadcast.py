@@ -21,10 +21,10 @@ logger = logging.getLogger(__name__)
 
 
 class Broadcast:
-    """The channel for weights, opened again whenever the healthy runners are others than before."""
+    """The weight channel, which is reopened whenever the set of healthy runners changes."""
 
     def __init__(self, backend: Backend, workers_per_engine: int, timeout_s: float) -> None:
-        """`timeout_s`: longest wait for a member, to come or to answer."""
+        """`timeout_s`: longest wait for a member, to join or to answer."""
         self._backend = backend
         self._workers = workers_per_engine
         self._timeout_s = timeout_s
@@ -33,10 +33,10 @@ class Broadcast:
         self._specs: list[TensorSpec] = []
 
     def sync_weights(self, learners: LearnerGroup, runners: EnvRunnerGroup, version: int) -> RunnerFailures:
-        """Returns every healthy runner samples with policy version `version` afterwards.
+        """Broadcasts the weights to every healthy runner as policy version `version`.
 
         A runner that dies meanwhile breaks the channel for all: their engines are restarted, and get the weights from
-        the object store (`weights.send`) as any restarted runner does.
+        the object store (`weight_sync.send`), as any restarted runner does.
 
         Returns:
             The runners that died, hung, or lost their engines with the channel.

@@ -31,13 +31,13 @@ from rllib_ragen.starpo.weight_broadcast import Broadcast
 
 @dataclass(frozen=True)
 class WeightSnapshot:
-    """One policy version in the object store, for runners that come back later: the learner may be busy then."""
+    """A policy version in the object store, for runners that return while the learner is busy."""
 
     version: int
     weights: Tree | None
-    """ObjectRef by policy; None where there is no remote runner, or they got the weights by `broadcast`."""
+    """ObjectRefs by policy; None without remote runners, or if they got the weights by `broadcast`."""
     failures: RunnerFailures = field(default_factory=RunnerFailures)
-    """Runners that did not take it."""
+    """Runners that did not load it."""
 
 
 def sync_weights(
@@ -48,14 +48,14 @@ def sync_weights(
     broadcast: Broadcast | None = None,
     keep: bool = False,
 ) -> WeightSnapshot:
-    """Gives the learners' weights to every runner as policy version `version`.
+    """Sends the learners' weights to every runner as policy version `version`.
 
     Runners that die meanwhile get them by `send` when they are restored; one that takes longer than `timeout_s` is
-    restarted. `keep`: after a broadcast, too, the weights stay in the object store, because a runner may be restored
-    while the learners already change theirs.
+    restarted. `keep`: also after a broadcast the weights are put into the object store, because a runner may be
+    restored while the learners already change them.
 
     Raises:
-        NotFinite: a weight is no finite number; nobody gets it.
+        NotFinite: a weight is not finite; no runner gets it.
     """
     broken = [name for name in on_every_learner(learners, _not_finite, "a check of the weights") if name]
     if broken:
@@ -78,7 +78,9 @@ def sync_weights(
 
 
 def put(learners: LearnerGroup) -> Tree:
-    """Says where the weights of each policy are in the object store. Of one that has not changed it is where it was."""
+    """Puts each policy's weights into the object store → ObjectRefs by policy; an unchanged policy keeps its old
+    one.
+    """
     refs: Tree = on_first_learner(learners, _put, "a copy of the weights")
     return refs
 
@@ -86,7 +88,9 @@ def put(learners: LearnerGroup) -> Tree:
 def send(
     snapshot: WeightSnapshot, runners: EnvRunnerGroup, runner_ids: Sequence[int], timeout_s: float
 ) -> RunnerFailures:
-    """Gives a snapshot to the remote runners `runner_ids`. Who has not got it within `timeout_s` is restarted."""
+    """Sends a snapshot to the remote runners `runner_ids`, and restarts those that have not loaded it in
+    `timeout_s`.
+    """
     with waiting(f"weights to {len(runner_ids)} env runner(s)", may_hang=False):
         results = actor_manager(runners).foreach_actor(
             "set_state",
@@ -98,9 +102,7 @@ def send(
 
 
 def _not_finite(learner: StarPOLearner) -> str:
-    """Returns name of the first of its weights that is not finite, or empty. Of sharded weights, its own share is
-    looked at.
-    """
+    """Returns the name of the first weight (sharded: of this learner's part) that is not finite; empty if all are."""
     for module_id in sorted(learner.module.keys()):
         for name, parameter in learner.module[module_id].unwrapped().named_parameters():
             own = parameter.to_local() if hasattr(parameter, "to_local") else parameter
@@ -110,12 +112,12 @@ def _not_finite(learner: StarPOLearner) -> str:
 
 
 def _weights(learner: StarPOLearner) -> dict[str, WeightState]:
-    """Collects the weights by policy."""
+    """Returns the weights by policy."""
     return {module_id: _weights_of(learner, module_id) for module_id in sorted(learner.module.keys())}
 
 
 def _weights_of(learner: StarPOLearner, module_id: str) -> WeightState:
-    """Returns arrays that share memory with the weights; of a plain model, or the adapters alone."""
+    """Returns arrays that share memory with the weights, of a plain model or of the adapters only."""
     whole = learner.config.weight_transfer != "adapters"
     tensors = learner.module[module_id].unwrapped().tensors(inference_only=whole)
     return {name: to_array(tensor) for name, tensor in gathered(tensors)}

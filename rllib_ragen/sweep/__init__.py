@@ -1,1 +1,1 @@
-"""Sweeps: Ray Tune runs the trials, an Optuna study on disk chooses and remembers them."""
+"""Sweeps: Ray Tune runs the trials, an Optuna study on disk chooses and records them."""

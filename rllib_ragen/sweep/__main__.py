@@ -20,7 +20,7 @@ from rllib_ragen.sweep.trial import SPEC_FILE, load_spec
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the command; its exit code: 0 done, 1 no run succeeded, 2 bad input."""
+    """Runs the command → its exit code: 0 done, 1 no run succeeded, 2 bad input."""
     options = parse(arguments)
 
     def work() -> int:
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Returns the command line."""
+    """Parses the command line."""
     parser = Parser(
         prog="python -m rllib_ragen.sweep",
         description="Runs many configurations of one sweep file with Ray Tune and Optuna, and compares them.",
@@ -80,10 +80,10 @@ def plan(options: argparse.Namespace) -> tuple[SweepSpec, Path]:
 
 
 def check_models(spec: SweepSpec) -> None:
-    """Does the preflight of every kind of run in the sweep: once for each model and what is asked of it.
+    """Runs the preflight of every kind of run in the sweep, once for each model and its settings.
 
     Raises:
-        ConfigError: with the values of the first that cannot be.
+        ConfigError: with the values of the first kind that fails.
     """
     seen: set[str] = set()
     for values in spec.combinations()[:CHECKED_COMBINATIONS]:
@@ -105,7 +105,7 @@ def plan_resume(options: argparse.Namespace) -> tuple[SweepSpec, Path]:
     """Returns the saved sweep.
 
     Raises:
-        ConfigError: the folder is none of a sweep.
+        ConfigError: the folder is not a sweep's.
     """
     folder = options.resume
     if not (folder / SPEC_FILE).is_file():

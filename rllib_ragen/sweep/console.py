@@ -1,4 +1,4 @@
-"""What a sweep shows while it runs: one line for each thing that happens."""
+"""The display of a sweep: one line per event."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rllib_ragen.sweep.population_member import member_number
 
 
 class SweepLines(Callback):
-    """Prints to stdout."""
+    """A callback that prints lines to stdout."""
 
     def __init__(self, objectives: Sequence[str]) -> None:
         self._objectives = objectives
 
     def on_trial_start(self, iteration: int, trials: object, trial: Trial, **info: object) -> None:
-        """Tells that a run begins, or goes on."""
+        """Prints that a run begins, or is resumed."""
         values = trial.config["values"].items()
         told = ", ".join(
             f"{name}={value:.3g}" if isinstance(value, float) else f"{name}={value}" for name, value in values
@@ -27,13 +27,13 @@ class SweepLines(Callback):
         print(f"{_who(trial)}  begins  {told}", flush=True)
 
     def on_trial_result(self, iteration: int, trials: object, trial: Trial, result: Tree, **info: object) -> None:
-        """Tells a validation, or the end."""
+        """Prints a validation, or the end."""
         told = "  ".join(f"{name} {result.get(name, math.nan):.3g}" for name in self._objectives)
         end = f"  stopped: {result['stopped']}" if result.get("stopped") else "  done" if result.get("finished") else ""
         print(f"{_who(trial)}  iteration {result.get('iteration', 0):.0f}  {told}{end}", flush=True)
 
     def on_trial_error(self, iteration: int, trials: object, trial: Trial, **info: object) -> None:
-        """Tells that a run has failed for good."""
+        """Prints that a run has failed for good."""
         print(f"{_who(trial)}  FAILED, see {trial.error_file}", flush=True)
 
 

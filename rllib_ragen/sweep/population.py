@@ -1,4 +1,4 @@
-"""Population-based training: hopeless runs go on from the best ones' checkpoints, with values near theirs.
+"""Population-based training: the worst runs continue from the best ones' checkpoints, with values near theirs.
 
 Tune's schedulers: `pbt` (Jaderberg et al. 2017, 1711.09846) resamples values or moves them by a fifth, `pb2`
 (Parker-Holder et al. 2020, 2002.02518) fits a Gaussian process to what values have brought so far. Members are the
@@ -23,11 +23,13 @@ from rllib_ragen.sweep.spec import SweepSpec
 from rllib_ragen.sweep.study import SweepStudy, result_of
 
 _KEPT = 20
-"""Checkpoints of a member that Tune keeps: with 4, a quick donor's were gone before a slow starter had read them."""
+"""Checkpoints of a member that Tune keeps: chosen freely; with 4, a fast donor deleted them before a slow member had
+read them.
+"""
 
 
 def population_space(spec: SweepSpec, study: SweepStudy) -> Tree:
-    """Returns Tune's parameter space: the members, each with its start."""
+    """Returns Tune's parameter space: the members, each with its first configuration."""
     while study.num_asked < spec.num_trials:
         number = study.ask().number
         study.assign(number, spec.seeds[0], member_name(number))
@@ -40,7 +42,7 @@ def population_space(spec: SweepSpec, study: SweepStudy) -> Tree:
 
 
 def population_options(spec: SweepSpec) -> Tree:
-    """Says what `tune.RunConfig` is to know more than of other sweeps."""
+    """Returns further arguments of `tune.RunConfig` for a population."""
     return {
         "stop": {"finished": 1},
         "checkpoint_config": tune.CheckpointConfig(num_to_keep=_KEPT),
@@ -49,7 +51,7 @@ def population_options(spec: SweepSpec) -> Tree:
 
 
 def population_scheduler(spec: SweepSpec, mode: str) -> PopulationBasedTraining:
-    """Exchanges weights after every `exchange_iterations`, from `grace_iterations` on."""
+    """Makes the scheduler, which exchanges weights every `exchange_iterations`, starting at `grace_iterations`."""
     common = {
         "time_attr": "iteration",
         "metric": spec.objectives[0],
@@ -68,17 +70,17 @@ def population_scheduler(spec: SweepSpec, mode: str) -> PopulationBasedTraining:
 
 
 class MemberNotes(Callback):
-    """Tells the study what became of members: Tune lets no searcher run beside these schedulers."""
+    """A callback that reports members' ends to the study, because Tune allows no searcher with these schedulers."""
 
     def __init__(self, spec: SweepSpec) -> None:
         self._spec = spec
 
-    def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
-        """Notes that a member is done."""
+    def on_trial_complete(self, iteration: int, trials: object, trial: Any, **info: object) -> None:
+        """Records that a member is done."""
         self._tell(trial, str(trial.last_result.get("stopped", "")), "")
 
     def on_trial_error(self, iteration: int, trials: object, trial: Any, **info: object) -> None:
-        """Notes that a member has failed for good."""
+        """Records that a member has failed for good."""
         self._tell(trial, "", f"crashed; see tune/{Path(trial.local_path).name}/error.txt")
 
     def _tell(self, trial: Any, stopped: str, error: str) -> None:
@@ -90,7 +92,7 @@ class MemberNotes(Callback):
 
 
 class _Inside:
-    """Puts values that a step has carried out of their range back to its end."""
+    """A function that clips values to their range after an exploration step."""
 
     def __init__(self, spec: SweepSpec) -> None:
         self._spec = spec

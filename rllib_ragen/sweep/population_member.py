@@ -1,4 +1,4 @@
-"""One member of a population: a run that Tune stops, and lets go on from its own or from another member's weights."""
+"""A member of a population: a run that Tune stops, and resumes from its own or another member's weights."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from rllib_ragen.run.evaluation import Evaluation
 
 OWNER_FILE = "member.json"
-"""Note in a checkpoint: whose it is, of which iteration, and the values it was trained with."""
+"""Name of a checkpoint's file with its owner, iteration, and the values that it was trained with."""
 EXCHANGES_FILE = "exchanges.jsonl"
 _MEMBER = "member_"
 
 
 def member_name(number: int) -> str:
-    """Names the trial's folder: what stays a member's own when it takes over another's configuration."""
+    """Returns the trial's folder name, which stays the same when a member takes over another's configuration."""
     return f"{_MEMBER}{number:04}"
 
 
@@ -35,9 +35,9 @@ def member_number(trial_folder: str) -> int:
 
 
 def play_member(assignment: Tree, sweep: Path) -> None:
-    """Plays as the Tune trainable: {number, values}; `number` is somebody else's after an exchange.
+    """Runs a member, as the Tune trainable of {number, values}; `number` is another member's after an exchange.
 
-    Reports after every validation, with a checkpoint, and at the end; all as `play_trial` does.
+    Reports after every validation, with a checkpoint, and at the end, as `play_trial` does.
     """
     from ray import tune
 
@@ -48,7 +48,7 @@ def play_member(assignment: Tree, sweep: Path) -> None:
     if (path / RESULT_FILE).is_file():
         tune.report(json.loads((path / RESULT_FILE).read_text()))
         return
-    # Members that play the same rooms with the same luck would be fewer than they seem.
+    # Members with equal seeds would play the same rooms with the same samples: fewer members than they seem.
     config = run_config(sweep, values, seed + number, path)
     # Each validation is followed by a checkpoint: what Tune judges by is what it can hand on.
     config.checkpoint_interval = config.eval.interval
@@ -77,7 +77,7 @@ def play_member(assignment: Tree, sweep: Path) -> None:
 
 
 def _start(config: RunConfig, path: Path, number: int, values: Tree, received: Path | None) -> SavedState | None:
-    """Returns the checkpoint to go on from, in the member's own folder; None: from the beginning."""
+    """Returns the checkpoint to continue from, in the member's own folder; None: from the beginning."""
     if received is None:
         shutil.rmtree(path, ignore_errors=True)
         return None

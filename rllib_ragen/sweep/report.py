@@ -1,4 +1,4 @@
-"""What a sweep leaves for people: trials.csv, best.yaml and one offline page."""
+"""The results of a sweep for people: trials.csv, best.yaml and one offline page."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from rllib_ragen.sweep.table import SweepTable
 from rllib_ragen.sweep.trial import run_folder_of
 
 _NO_METADATA = ("Creator", "Date", "Format", "Type")
-"""What matplotlib would write into each figure."""
+"""Metadata that matplotlib would write into each figure, left out for equal bytes."""
 _MIN_FOR_IMPORTANCE = 4
-"""Fewer configurations say nothing about what matters."""
+"""Least number of configurations for parameter importances: chosen freely."""
 
 
 def write_report(spec: SweepSpec, study: SweepStudy, folder: Path) -> None:
@@ -56,7 +56,9 @@ def write_report(spec: SweepSpec, study: SweepStudy, folder: Path) -> None:
 
 
 def _figures(spec: SweepSpec, study: SweepStudy, folder: Path) -> list[tuple[str, Callable[[], str]]]:
-    """Returns Optuna's own plots where there is enough to plot, and learning curves."""
+    """Returns the learning curves, and Optuna's plots for which there are enough trials: (title, function that
+    draws).
+    """
     import optuna.visualization.matplotlib as plots
     from optuna.importance import PedAnovaImportanceEvaluator
 
@@ -102,7 +104,7 @@ def _curves(spec: SweepSpec, study: SweepStudy, folder: Path) -> str:
 
 
 def _validations(folder: Path) -> dict[int, float]:
-    """Returns iteration → success of sampled replies on the validation instances."""
+    """Returns the success of sampled replies on the validation instances, by iteration."""
     rows = [json.loads(line) for line in (folder / "progress.jsonl").read_text(encoding="utf-8").splitlines()]
     return {row["iteration"]: row["success"] for row in rows if row.get("split") == "val" and not row["greedy"]}
 
@@ -115,7 +117,7 @@ def _plot() -> Any:
 
 
 def _svg(drawn: Any) -> str:
-    """Returns a figure, or the axes of one, as SVG text for a page."""
+    """Renders a figure, or the one of given axes, as SVG text for a page."""
     axes = drawn.ravel()[0] if isinstance(drawn, np.ndarray) else drawn
     figure = axes.figure if hasattr(axes, "figure") and axes.figure is not None else axes
     for part in figure.axes:

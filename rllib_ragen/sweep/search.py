@@ -1,4 +1,4 @@
-"""Tune's side of the study: hands out (configuration, seed) pairs and reports what became of them."""
+"""Tune's search algorithm on the study: hands out (configuration, seed) pairs and reports their results."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from rllib_ragen.sweep.study import SweepStudy, result_of
 class StudySearch(Searcher):
     """A Tune search algorithm on a SweepStudy.
 
-    The study's file is the truth. Tune's own snapshot may be older than it when a driver is killed: pairs that were
-    handed out after the snapshot are unknown to Tune, and are handed out again.
+    The study's file is authoritative. Tune's snapshot may be older when a driver is killed: pairs that were handed out
+    after it are unknown to Tune, and are handed out again.
     """
 
     def __init__(self, spec: SweepSpec) -> None:
@@ -30,7 +30,7 @@ class StudySearch(Searcher):
 
     @property
     def study(self) -> SweepStudy:
-        """Opened at first use: Tune pickles this object."""
+        """The study, opened at first use because Tune pickles this object."""
         if self._study is None:
             self._study = SweepStudy(self._spec, driven())
         return self._study
@@ -39,11 +39,11 @@ class StudySearch(Searcher):
         return self.__dict__ | {"_study": None}
 
     def set_search_properties(self, metric: str | None, mode: str | None, config: Tree, **spec: object) -> bool:
-        """Takes nothing: the study has its own space."""
+        """Accepts nothing, because the study has its own space."""
         return True
 
     def suggest(self, trial_id: str) -> Tree | str | None:
-        """Returns the next run: its whole config, and which configuration of the study it is."""
+        """Returns the next run: number and values of its configuration, and its seed."""
         if self._queue is None:
             self._queue = self._lost()
         if not self._queue:
@@ -58,10 +58,10 @@ class StudySearch(Searcher):
         return {"number": number, "seed": seed, "values": self.study.trial(number).params}
 
     def on_trial_result(self, trial_id: str, result: Tree) -> None:
-        """Does nothing: schedulers look at Tune's results themselves."""
+        """Does nothing: schedulers read Tune's results themselves."""
 
     def on_trial_complete(self, trial_id: str, result: Tree | None = None, error: bool = False) -> None:
-        """Notes that a run is over: done, stopped early, or failed for good."""
+        """Records that a run is over: done, stopped early, or failed for good."""
         number, seed = self.study.assigned()[trial_id]
         row = result or {}
         stopped = str(row.get("stopped", ""))
@@ -74,15 +74,15 @@ class StudySearch(Searcher):
         )
 
     def save(self, checkpoint_path: str) -> None:
-        """Saves what Tune knows at this moment."""
+        """Saves the runs that Tune knows."""
         Path(checkpoint_path).write_text(json.dumps(sorted(self._known)))
 
     def restore(self, checkpoint_path: str) -> None:
-        """Restores what Tune knew when it was saved."""
+        """Restores the runs that Tune knew when it was saved."""
         self._known = set(json.loads(Path(checkpoint_path).read_text()))
         self._queue = None
 
     def _lost(self) -> list[tuple[int, int]]:
-        """Returns pairs of unfinished configurations that no run known to Tune plays."""
+        """Returns the unfinished (configuration, seed) pairs without a run that Tune knows."""
         played = {pair for run_id, pair in self.study.assigned().items() if run_id in self._known}
         return [pair for pair in self.study.to_play() if pair not in played]

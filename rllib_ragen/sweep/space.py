@@ -19,18 +19,18 @@ _KINDS = ("choice", "uniform", "loguniform", "int", "logint")
 
 @dataclass(frozen=True)
 class Dimension:
-    """One thing that varies: a key, or several that change together."""
+    """A dimension of the space: a key, or several that change together."""
 
     keys: tuple[str, ...]
     distribution: BaseDistribution
 
     def settings(self, value: Any) -> Tree:
-        """Returns the config tree that sets the keys to `value`, as Optuna knows it."""
+        """Returns the config tree that sets the keys to Optuna's `value`."""
         values = json.loads(value) if isinstance(value, str) and value.startswith(("[", "{")) else value
         return merge(*map(nest, self.keys, values if len(self.keys) > 1 else [values]))
 
     def samples(self) -> list[Any]:
-        """Returns values whose configs are worth checking before a sweep starts: every choice, or both ends."""
+        """Returns the values to check before a sweep starts: every choice, or both ends."""
         found = self.distribution
         if isinstance(found, CategoricalDistribution):
             return list(found.choices)
@@ -39,14 +39,13 @@ class Dimension:
 
 
 def read_space(tree: Mapping[str, object], known_keys: Sequence[str]) -> dict[str, Dimension]:
-    """Returns dimensions by their names in the file.
+    """Reads the dimensions, by their names in the file.
 
-    A name is a key of the config (`learner.lr`), or several with commas between, which then take their values from
-    lists. Each has one of `choice: [a, b, …]`, `uniform: [low, high]`, `loguniform`, `int` and `logint`, both ends
-    included.
+    A name is a key of the config (`learner.lr`), or several separated by commas, whose values are lists. Each has one
+    of `choice: [a, b, …]`, `uniform: [low, high]`, `loguniform`, `int` and `logint`, both ends included.
 
     Raises:
-        ConfigError: an empty space, an unknown key, or a dimension that makes no sense.
+        ConfigError: an empty space, an unknown key, or an invalid dimension.
     """
     if not tree:
         raise ConfigError("space: is empty; give at least one key, as in `learner.lr: {loguniform: [1e-5, 1e-3]}`")

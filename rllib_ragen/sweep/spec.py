@@ -1,4 +1,4 @@
-"""What a sweep is: a base config, a space over its keys, and how it is searched. One YAML file."""
+"""The specification of a sweep: a base config, a space over its keys, and a search method. One YAML file."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ SMOKE: Tree = {
     "rollout": {"num_groups": 4},
     "eval": {"interval": 1, "num_instances": 8, "num_test_instances": 0},
 }
-"""Laid over the base config by --smoke: whether it runs, not what it finds."""
+"""Settings of --smoke, over the base config: a test that the sweep runs."""
 CHECKED_COMBINATIONS = 256
-"""Combinations that are checked before a sweep starts: a second's work; larger grids are checked at their edges."""
+"""Most combinations that are checked before a sweep starts: chosen freely; larger grids are checked at their edges."""
 _EXCHANGEABLE = ("learner.", "credit.", "rollout.")
 _FIXED = (
     *("credit.estimator", "learner.lora_rank", "learner.lora_alpha", "learner.lora_targets", "learner.num_learners"),
     *("learner.num_gpus_per_learner", "rollout.engine", "rollout.num_env_runners", "rollout.num_gpus_per_env_runner"),
 )
-"""What weights, moments and resources are made for: a run cannot go on with another value."""
+"""Keys that weights, moments and resources depend on: a run cannot continue with another value."""
 
 
 class SweepSpec(Section):
-    """A sweep file."""
+    """The schema of a sweep file."""
 
     name: str = Field(pattern=r"^\w[\w.-]*$", description="study's and folder's name")
     question: str = Field("", description="what the sweep is to answer, for people")
@@ -74,34 +74,32 @@ class SweepSpec(Section):
         return read_space(self.space, known_keys())
 
     def combinations(self) -> list[Tree]:
-        """Returns every choice, or both ends, of every dimension with those of every other: a grid, if all are
-        choices.
-        """
+        """Returns all combinations of the dimensions' `samples`: the grid, if all are choices."""
         dimensions = self.dimensions()
         everything = itertools.product(*(dimension.samples() for dimension in dimensions.values()))
         return [dict(zip(dimensions, values, strict=True)) for values in everything]
 
     def first_config(self) -> RunConfig:
-        """Returns the config of one run of the sweep: what its runs ask for, before any is chosen."""
+        """Returns the config of one combination, as an example of the resources of a run."""
         first = {name: dimension.samples()[0] for name, dimension in self.dimensions().items()}
         return self.config(first, self.seeds[0])
 
     @property
     def is_population(self) -> bool:
-        """Whether runs exchange weights: they are members of one population then, not trials of their own."""
+        """Whether runs are members of a population, which exchange weights."""
         return self.scheduler in ("pbt", "pb2")
 
     @property
     def num_trials(self) -> int:
-        """Configurations that will be tried."""
+        """Number of configurations of the sweep."""
         return min(self.trials, len(self.combinations())) if self.sampler == "grid" else self.trials
 
     def config(self, values: Mapping[str, object], seed: int) -> RunConfig:
         """Returns the config of one run.
 
         Args:
-            values: of every dimension, by its name.
-            seed: the run's.
+            values: value of every dimension, by its name.
+            seed: seed of the run.
 
         Raises:
             ConfigError: these values do not fit together.
@@ -112,12 +110,12 @@ class SweepSpec(Section):
 
 
 def read_sweep(tree: Mapping[str, object], folder: Path | None = None, *, smoke: bool = False) -> SweepSpec:
-    """Returns the checked sweep.
+    """Reads and checks a sweep.
 
     Args:
-        tree: what the sweep file says.
-        folder: that it is in, from which relative paths go; None: the process's.
-        smoke: whether it is only to be seen that it works.
+        tree: contents of the sweep file.
+        folder: folder of the file, for relative paths; None: the working directory.
+        smoke: whether to use the settings of --smoke.
 
     Raises:
         ConfigError: one sentence that names the key.
@@ -146,7 +144,7 @@ def read_sweep(tree: Mapping[str, object], folder: Path | None = None, *, smoke:
 
 
 def save_sweep(spec: SweepSpec, path: Path) -> None:
-    """Writes it as YAML that `read_sweep` reads; what moves along with the file's folder is named relative to it."""
+    """Writes the sweep as YAML for `read_sweep`; paths that move along with the file's folder are relative to it."""
     folder = enter_path(path.parent)
     tree = spec.model_dump(mode="json")
     space = {name: _with_paths(name, given, partial(_left, folder)) for name, given in spec.space.items()}
@@ -235,5 +233,5 @@ def check_population(spec: SweepSpec) -> None:
 
 
 def told(values: Mapping[str, object]) -> str:
-    """Returns `learner.lr=0.001, credit.estimator=grpo`."""
+    """Formats a configuration: `learner.lr=0.001, credit.estimator=grpo`."""
     return ", ".join(f"{name}={value}" for name, value in values.items())

@@ -27,15 +27,15 @@ from rllib_ragen.sweep.place import study_url
 from rllib_ragen.sweep.spec import MINIMISED, SweepSpec
 
 Result = Tree
-"""objectives by name, `iteration`, `stopped` ("" or why before its end), `error` ("" or what)."""
+"""Result of a run: objectives by name, `iteration`, `stopped` (reason to stop early, or ""), `error` (or "")."""
 _SPACE = "space"
 _ENDED_WITH = "ended_with"
 _SEED = 0
-"""Seed of Optuna's samplers: the same sweep asks for the same configurations."""
+"""Seed of Optuna's samplers, an arbitrary number: the same sweep asks for the same configurations."""
 
 
 class SweepStudy:
-    """Asks for configurations and tells what their runs reached."""
+    """The study: new configurations, and the results of their runs."""
 
     def __init__(self, spec: SweepSpec, folder: Path) -> None:
         """Opens or makes the study in the sweep's `folder`.
@@ -66,25 +66,25 @@ class SweepStudy:
 
     @property
     def num_asked(self) -> int:
-        """Configurations that have been handed out."""
+        """Number of configurations that have been handed out."""
         return sum(trial.state != TrialState.WAITING for trial in self.study.trials)
 
     def ask(self) -> FrozenTrial:
-        """Returns a new configuration."""
+        """Asks Optuna for a new configuration."""
         number = self.study.ask(self._distributions).number
         return self.trial(number)
 
     def trial(self, number: int) -> FrozenTrial:
-        """Returns one configuration and what is known of it."""
+        """Returns a configuration with its results."""
         found: FrozenTrial = self.study.trials[number]
         return found
 
     def assign(self, number: int, seed: int, run_id: str) -> None:
-        """Notes that run `run_id` plays configuration `number` with `seed`."""
+        """Records that run `run_id` has configuration `number` with `seed`."""
         self._note(number, f"run:{seed}", run_id)
 
     def assigned(self) -> dict[str, tuple[int, int]]:
-        """Returns run id → (configuration, seed), of everything that was ever assigned."""
+        """Returns (configuration, seed) by run id, for all runs ever assigned."""
         return {
             run_id: (trial.number, int(name.removeprefix("run:")))
             for trial in self.study.trials
@@ -93,15 +93,15 @@ class SweepStudy:
         }
 
     def to_play(self) -> list[tuple[int, int]]:
-        """Returns (configuration, seed) of everything that was begun and has no result."""
+        """Returns (configuration, seed) of all runs without a result."""
         running = self.study.get_trials(states=(TrialState.RUNNING,))
         pairs = [(trial, seed) for trial in running for seed in self._spec.seeds]
         return [(trial.number, seed) for trial, seed in pairs if f"result:{seed}" not in trial.user_attrs]
 
     def tell(self, number: int, seed: int, result: Result, ended_with: Mapping[str, object] | None = None) -> None:
-        """Tells that one run is over; the configuration is, when all its runs are. Telling twice changes nothing.
+        """Records the result of a run; a configuration ends with the last of its runs. A second call has no effect.
 
-        ended_with: values that the run had at last, where they are not those that it was asked with.
+        ended_with: the run's values at its end, if they differ from those asked for.
         """
         if self.trial(number).state.is_finished():
             return
@@ -137,21 +137,21 @@ class SweepStudy:
         note(self.study, number, name, value)
 
     def finished(self) -> list[FrozenTrial]:
-        """Returns configurations with objectives, in the order they were asked for."""
+        """Returns the configurations with objectives, in the order in which they were asked for."""
         return self.study.get_trials(states=(TrialState.COMPLETE,))
 
     def best(self) -> list[FrozenTrial]:
-        """Returns the best configuration; of several objectives the Pareto front."""
+        """Returns the best configuration, or with several objectives the Pareto front."""
         return list(self.study.best_trials) if self.finished() else []
 
 
 def values_of(trial: FrozenTrial) -> Tree:
-    """Says what a configuration is: what was asked for, of a population's member what it ended with."""
+    """Returns the values of a configuration: those asked for, or for a population's member those at its end."""
     return {**trial.params, **trial.user_attrs.get(_ENDED_WITH, {})}
 
 
 def result_of(row: Mapping[str, Any], spec: SweepSpec, stopped: str = "", error: str = "") -> Result:
-    """Returns a run's result from what it last reported."""
+    """Makes a run's result from its last report."""
     objectives: Tree = {name: float(row.get(name, math.nan)) for name in spec.objectives}
     return {**objectives, "iteration": int(row.get("iteration", 0)), "stopped": stopped, "error": error}
 

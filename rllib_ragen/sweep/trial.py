@@ -1,4 +1,4 @@
-"""One run of a sweep: an ordinary run folder, filled inside a Tune trial, that goes on where it stopped."""
+"""A run of a sweep: an ordinary, resumable run in a Tune trial."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 SPEC_FILE = "sweep.yaml"
 RESULT_FILE = "result.json"
-"""What a run that is over reported last, in its folder."""
+"""Name of the file with the last report of a finished run, in its folder."""
 
 
 def run_folder_of(sweep: Path, number: int, seed: int) -> Path:
-    """Says where the run of a configuration with a seed is."""
+    """Returns the folder of the run of a configuration with a seed."""
     return sweep / "runs" / f"trial_{number:04}_seed{seed}"
 
 
 def play_trial(assignment: Tree, sweep: Path) -> None:
-    """Plays as the Tune trainable. `assignment` is StudySearch.suggest's: {number, seed, values}.
+    """Runs a trial, as the Tune trainable. `assignment` is StudySearch.suggest's: {number, seed, values}.
 
-    Reports after every validation: the objectives, `iteration`, and at the end `finished` and `stopped`. A run that is
-    finished already, of which Tune has lost track, only reports.
+    Reports the objectives and `iteration` after every validation, and `finished` and `stopped` at the end. A finished
+    run that Tune does not know as finished only reports.
     """
     from ray import tune
 
@@ -62,7 +62,7 @@ def run_config(sweep: Path, values: Mapping[str, object], seed: int, path: Path)
 
 
 def finish(path: Path, result: Tree) -> None:
-    """Marks the run in `path` as over, at once or not at all."""
+    """Marks the run in `path` as finished, atomically."""
     partial = (path / RESULT_FILE).with_suffix(".part")
     partial.write_text(json.dumps(result))
     os.replace(partial, path / RESULT_FILE)
@@ -74,7 +74,7 @@ def train(
     on_evaluation: OnEvaluation | None = None,
     on_save: OnSave | None = None,
 ) -> Tree:
-    """Trains from `start` in the run folder that the config names; the last validation, and why it stopped if early."""
+    """Trains from `start` in the config's run folder → the last validation, and the reason if it stopped early."""
     from rllib_ragen.faults.interrupt import Interrupt
     from rllib_ragen.faults.watchdog import Watchdog
     from rllib_ragen.run.console import Display
@@ -107,7 +107,7 @@ def train(
 
 
 def measures(found: Sequence[Evaluation]) -> dict[str, float]:
-    """Says what the objectives and schedulers look at, from one validation."""
+    """Returns the metrics for objectives and schedulers from one validation."""
     numbers: dict[str, float] = {"iteration": found[0].iteration}
     for evaluation in found:
         if evaluation.greedy:
@@ -120,12 +120,12 @@ def measures(found: Sequence[Evaluation]) -> dict[str, float]:
 
 
 def load_spec(sweep: Path) -> SweepSpec:
-    """Returns the sweep that was saved in its folder. Raises ConfigError if this version cannot read it."""
+    """Reads the sweep in its folder. Raises ConfigError if this version cannot read it."""
     return read_sweep(read_yaml(sweep / SPEC_FILE), sweep)
 
 
 def resources_of(config: RunConfig) -> PlacementGroupFactory:
-    """Says what one run asks Ray for: the driver with a local learner, each runner, each remote learner."""
+    """Returns the resources of one run: the driver with a local learner, each runner, each remote learner."""
     from ray.tune import PlacementGroupFactory
 
     rollout, learner = config.rollout, config.learner

@@ -1,4 +1,4 @@
-"""The sweep under Ray Tune: scheduler, resources, failures, and what is shown while it runs."""
+"""The sweep under Ray Tune: scheduler, resources, failures, and display."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from rllib_ragen.sweep.table import SweepTable
 from rllib_ragen.sweep.trial import play_trial, resources_of
 
 NO_SUCCESS = 1
-"""Exit code of a sweep in which no run came to its end."""
+"""Exit code of a sweep without any finished run."""
 _TUNE = "tune"
 
 
 def tune_sweep(spec: SweepSpec, folder: Path, *, resume: bool) -> int:
-    """Runs the sweep to its end and writes its report; 0, 1 if no configuration succeeded, 130 after Ctrl-C.
+    """Runs the sweep to its end and writes its report → 0, 1 if no configuration succeeded, 130 after Ctrl-C.
 
     Raises:
-        ConfigError: Ray has not what one run asks for, or the study is of another space.
+        ConfigError: Ray lacks resources for one run, or the study is of another space.
     """
     config = spec.first_config()
     drive(folder)
@@ -71,13 +71,13 @@ def tune_sweep(spec: SweepSpec, folder: Path, *, resume: bool) -> int:
 
 
 def where_it_says_why(folder: Path) -> str:
-    """Returns the files that tell why runs have failed: Tune's for each, and the runs' own logs as far as they got."""
+    """Returns the files with the errors of failed runs: Tune's for each, and the runs' own logs, in words."""
     told = [*sorted(folder.glob(f"{_TUNE}/*/error.txt")), *sorted(folder.glob("runs/*/log.txt"))]
     return "\n  ".join(["Why is in:", *map(str, told)]) if told else "No run came as far as a log."
 
 
 def tuner(spec: SweepSpec, folder: Path, resume: bool) -> Any:
-    """Returns a new Tuner, or the saved one; a sweep that was killed before Tune saved anything begins again."""
+    """Makes a new Tuner, or restores the saved one; a sweep that was killed before Tune saved anything begins again."""
     play = play_member if spec.is_population else play_trial
     trainable = tune.with_resources(tune.with_parameters(play, sweep=folder), resources_of(spec.first_config()))
     state = folder / _TUNE

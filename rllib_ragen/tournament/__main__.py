@@ -1,4 +1,4 @@
-"""Lets models, checkpoints and scripted players play each other in a game, and rates them:
+"""A tournament of models, checkpoints and scripted players in a game, with ratings:
 
 python -m rllib_ragen.tournament results/RUN/checkpoints/* --env kuhn_poker --plays 200
 """
@@ -44,16 +44,16 @@ if TYPE_CHECKING:
     from rllib_ragen.tournament.model_sources import ModelSource
 
 RANDOM = "uniform"
-"""The player that ratings are relative to."""
+"""Name of the player that ratings are relative to."""
 _FORMAT = 1
 """Number of the JSON file's layout."""
 _PIPE_WIDTH = 150
-"""Columns of tables that no terminal shows."""
+"""Columns of tables without a terminal: chosen freely, for the widest table."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be played."""
+    """The games and players of a tournament."""
 
     game: str
     config: RunConfig
@@ -64,24 +64,24 @@ class Plan:
 
     @property
     def limits(self) -> GameLimits:
-        """How replies are read."""
+        """Limits of the game's episodes."""
         return self.config.game_limits()
 
     @property
     def replies(self) -> ReplyLimits:
-        """How replies are sampled."""
+        """Sampling settings of replies."""
         rollout = self.config.rollout
         return ReplyLimits(
             rollout.max_reply_tokens, rollout.max_context_tokens, self.temperature, rollout.top_p, rollout.top_k
         )
 
     def make_env(self) -> TextGameEnv:
-        """Returns a table."""
+        """Makes a table: an environment for one game at a time."""
         return TextGameEnv(make_game(self.game, **self.config.env.task), self.limits)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the command; its exit code: 0 done, 2 bad input."""
+    """Runs the command → its exit code: 0 done, 2 bad input."""
     options = parse(arguments)
 
     def work() -> None:
@@ -102,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Returns the command line."""
+    """Parses the command line."""
     parser = make_parser(
         "tournament",
         "Every two of the models and scripted players play a game in both seats; prints results, ratings and, in small "
@@ -126,7 +126,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def make_plan(options: argparse.Namespace) -> Plan:
-    """Returns settings are those of the run that the first model comes from, if that played this game; the options win.
+    """Plans the tournament, with the settings of the first model's run if that played this game; options win.
 
     Raises:
         ConfigError: whatever is wrong, in one sentence.
@@ -177,7 +177,7 @@ def _scripts(options: argparse.Namespace, game: str, table: TextGame) -> list[st
 
 
 def _ready(source: ModelSource, config: RunConfig) -> ModelSource:
-    """Returns the source, checked; `tiny` as the small model of the game."""
+    """Checks a source → the source, with the small model of the game for `tiny`."""
     if source.name == EMBEDDED_MODEL:
         tiny = config.model_copy(update={"model": config.model.model_copy(update={"path": EMBEDDED_MODEL})})
         source = replace(source, folder=ensure_run_model(tiny))
@@ -195,7 +195,7 @@ def _ready(source: ModelSource, config: RunConfig) -> ModelSource:
 
 
 def hold(plan: Plan) -> Tree:
-    """Plays, prints, and returns what the JSON file holds."""
+    """Plays the tournament and prints the results → the contents of the JSON file."""
     from rich.console import Console
 
     from rllib_ragen.tournament.matches import play_all, round_robin
@@ -261,7 +261,7 @@ def _report(plan: Plan, records: Sequence[Record], found: Mapping[str, Any]) -> 
 
 
 def _load(plan: Plan) -> dict[str, Sampler]:
-    """Returns the models, by name."""
+    """Loads the models, by name."""
     if not plan.models:
         return {}
     from rllib_ragen.tournament.model_player import load_player
@@ -271,7 +271,7 @@ def _load(plan: Plan) -> dict[str, Sampler]:
 
 
 def _progress(total: int) -> Callable[[int], None]:
-    """Tells the terminal how far it is, about twenty times."""
+    """Returns a function that prints the progress, about twenty times."""
     every = max(1, total // 20)
 
     def told(done: int) -> None:

@@ -1,4 +1,4 @@
-"""Elo ratings of players who have met: the maximum of the Bradley-Terry likelihood, with confidence intervals."""
+"""Elo ratings by maximum likelihood in the Bradley-Terry model, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 ANCHOR_ELO = 1000.0
-"""Rating of the player that the others are measured against."""
+"""Rating of the anchor, the player that the others are compared with: chosen freely."""
 _PER_NAT = 400 / math.log(10)
 _Z = 1.959964
-"""Half width of a 95 % interval in standard errors."""
+"""Half width of a 95 % interval in standard errors: the normal distribution's 97.5 % quantile."""
 _MAX_STEPS = 200
-"""Newton steps: a likelihood with one maximum takes some ten."""
+"""Most Newton steps: chosen freely; a concave likelihood takes some ten."""
 _MAX_STEP = 1.0
-"""Longest Newton step in nats: keeps the first ones, far from the maximum, from overshooting."""
+"""Longest Newton step in nats: chosen freely, so that the first steps, far from the maximum, do not overshoot."""
 Array = npt.NDArray[np.float64]
 Points = Mapping[tuple[str, str], float]
-"""Score of a against b, of every ordered pair (a, b) that has met."""
+"""Score of a against b, for every ordered pair (a, b) that has met."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,9 @@ class Rating:
 
     elo: float
     low: float
+    """Lower end of the 95 % interval of the difference to the anchor; the anchor's own has no width."""
     high: float
-    """Ends of the 95 % interval of the difference to the anchor; the anchor's own has no width."""
+    """Upper end of that interval."""
 
 
 def elo_ratings(
@@ -41,22 +42,22 @@ def elo_ratings(
     prior_draws: float = 1.0,
     by_instance: Sequence[Points] = (),
 ) -> dict[str, Rating]:
-    """Ratings under P(a beats b) = 1 / (1 + 10^((b − a)/400)), a draw as half a win of each.
+    """Computes ratings under P(a beats b) = 1 / (1 + 10^((b − a)/400)), with a draw as half a win of each.
 
     The interval is the normal one, from the curvature of the likelihood at its maximum. Draws make it too wide rather
-    than too narrow. Games on one instance are no independent draws: with `by_instance` it is not narrower than the
-    spread of what the instances say (the sandwich estimator, clustered).
+    than too narrow. Games on one instance are not independent: with `by_instance` it is at least that of the clustered
+    sandwich estimator over instances.
 
     Args:
-        points: of every ordered pair (a, b) that has met, what a scored against b: wins + draws / 2.
-        anchor: the player whose rating is `anchor_elo`.
-        prior_draws: drawn games added to each pair that has met, so that who has won every game gets a finite rating;
-            0: none, the plain maximum.
-        by_instance: `points` by distinct instance.
+        points: a's score against b, wins + draws / 2, for every ordered pair (a, b) that has met.
+        anchor: the player with rating `anchor_elo`.
+        prior_draws: drawn games added to each pair that has met, so that a player who won every game gets a finite
+        rating; 0: none, the plain maximum.
+        by_instance: `points` of each distinct instance.
 
     Raises:
-        ValueError: the anchor has not played, or ratings are not determined: somebody is not linked to the anchor by
-            games, or (without prior) has won all of its games or lost them all.
+        ValueError: the anchor has not played, or ratings are not determined: a player is not linked to the anchor by
+        games, or (without prior) has won all of its games or lost them all.
     """
     names = sorted({name for pair in points for name in pair}, key=lambda name: (name != anchor, name))
     if not names or names[0] != anchor:
@@ -80,7 +81,7 @@ def elo_ratings(
 
 
 def _maximum(scored: Array) -> tuple[Array, Array]:
-    """Returns (strengths in nats, the first 0; their covariance), by Newton's method: the likelihood is concave."""
+    """Finds (strengths in nats, the first 0; their covariance) by Newton's method: the likelihood is concave."""
     count = len(scored)
     games = scored + scored.T
     strengths: Array = np.zeros(count)
@@ -99,7 +100,7 @@ def _maximum(scored: Array) -> tuple[Array, Array]:
 
 
 def _clustered(by_instance: Sequence[Points], index: Mapping[str, int], strengths: Array, covariance: Array) -> Array:
-    """Variances of the strengths, from how far the instances pull them apart."""
+    """Computes the strengths' variances by the sandwich estimator, clustered by instance."""
     expected = 1 / (1 + np.exp(strengths[None, :] - strengths[:, None]))
     pulls: Array = np.zeros((len(by_instance), len(index)))
     for k, points in enumerate(by_instance):
@@ -114,7 +115,7 @@ def _clustered(by_instance: Sequence[Points], index: Mapping[str, int], strength
 
 
 def _check_determined(scored: Array, names: list[str]) -> None:
-    """Checks that points lead from each player to each other: only then ratings are finite and unique (Ford, 1957)."""
+    """Checks that a chain of points leads from each player to each other, so that ratings are unique (Ford, 1957)."""
     for direction in (scored, scored.T):
         reached, frontier = {0}, [0]
         while frontier:

@@ -1,4 +1,4 @@
-"""A game of a tournament: an episode whose record holds what every seat did, scripted ones too."""
+"""A game of a tournament: an episode with a record of all seats' moves, including scripted ones."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from rllib_ragen.types import StopReason
 
 @dataclass(frozen=True)
 class Fixture:
-    """A game to be played."""
+    """A game to play."""
 
     players: tuple[str, ...]
-    """Who sits at each seat, by name."""
+    """Names of the players, by seat."""
     env_seed: int
     outcome_seed: int
     sampling_seed: int
@@ -33,20 +33,20 @@ class Fixture:
 
 @dataclass(frozen=True)
 class Move:
-    """What was played for one reply."""
+    """The move of one reply."""
 
     seat: str
     seen: str
-    """The seat's observation before it: all it knew."""
+    """Observation of the seat before the move: all that it knew."""
     action: str
-    """Empty if nothing was played: a retry, or a forfeit."""
+    """Action that was played; empty for a retry or a forfeit."""
     valid: bool
-    """The reply named it; else it was drawn at random by the rule for illegal moves."""
+    """Whether the reply named the action; else it was drawn at random by the rule for illegal moves."""
 
 
 @dataclass
 class Record:
-    """A game that was played."""
+    """The record of a game."""
 
     fixture: Fixture
     outcomes: dict[str, str] = field(default_factory=dict)
@@ -55,22 +55,22 @@ class Record:
     success: dict[str, bool] = field(default_factory=dict)
     moves: list[Move] = field(default_factory=list)
     error: str = ""
-    """What ended it, if it failed: then it counts for nobody, and the rest is empty."""
+    """Error of a failed game, which counts for nobody and has no other entries."""
     instance_key: str = ""
     """Canonical text of the instance, in games whose instances are split by content."""
 
     @property
     def instance(self) -> str:
-        """What tells instances apart: their key, or else the seed that they were drawn with."""
+        """Identity of the instance: its key, or else the seed that it was drawn with."""
         return self.instance_key or f"seed {self.fixture.env_seed}"
 
     def seats_of(self, player: str, seats: Sequence[str]) -> list[str]:
-        """Returns the seats that `player` had."""
+        """Returns the seats of `player`."""
         return [seat for seat, name in zip(seats, self.fixture.players, strict=True) if name == player]
 
 
 class ScoredTable(GameMultiAgentEnv):
-    """A game that keeps its score: moves and returns of all seats."""
+    """A game environment that records moves and returns of all seats."""
 
     def __init__(self, game_env: TextGameEnv) -> None:
         super().__init__(game_env)
@@ -92,7 +92,7 @@ class ScoredTable(GameMultiAgentEnv):
 
 
 class MatchSession(GameSession):
-    """Plays one fixture; `record` is what came of it. Who has no room for a reply says nothing: an illegal move."""
+    """A session of one fixture; `record` is its result. An agent without room for a reply makes an illegal move."""
 
     mute_when_full = True
 
@@ -100,8 +100,8 @@ class MatchSession(GameSession):
         """
         Args:
             fixture: the game.
-            seats: its seats, in the order of the fixture's players.
-            models: by name; every other name is that of a scripted player.
+            seats: seats of the game, in the order of the fixture's players.
+            models: samplers of models by name; every other name is a scripted player's.
         """
         players = {
             seat: name if name in models else SCRIPT + name
@@ -137,13 +137,13 @@ class MatchSession(GameSession):
 
 
 def play_scripts(spec: GameSpec, fixture: Fixture, env: MultiAgentEnv) -> Record:
-    """Returns a whole game between scripts, in the environment's thread: they play as soon as it has begun."""
+    """Plays a whole game between scripts, in the environment's thread: they play at its reset."""
     read_game_opening(spec, env)
     return read_record(fixture, env)
 
 
 def read_record(fixture: Fixture, env: MultiAgentEnv) -> Record:
-    """Returns the record of a game that is over; in the environment's thread."""
+    """Returns the record of a finished game; called in the environment's thread."""
     assert isinstance(env, ScoredTable)
     infos = {seat: env.game_env.info(seat) for seat in env.possible_agents}
     return Record(

@@ -1,4 +1,4 @@
-"""Who plays whom in a tournament, and the games being played, many at once."""
+"""The pairings of a tournament, and playing them, many games at once."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from rllib_ragen.rollout.episode_loop import EpisodeLoop
 from rllib_ragen.tournament.match_session import Fixture, MatchSession, Record, ScoredTable
 
 MAX_TABLES = 128
-"""Games at once: enough to fill an engine's batch, few enough to be nothing beside a model in memory."""
+"""Most games at once: chosen freely, the default of `rollout.max_concurrent`."""
 
 
 def round_robin(names: Sequence[str], game: TextGame, plays: int, seed: int) -> list[Fixture]:
-    """Returns every two players, `plays` games in either order of seats; all pairs get the same test instances.
+    """Pairs every two players in `plays` games for either order of seats; all pairs get the same test instances.
 
     In a cooperative game each also plays with itself.
 
@@ -40,7 +40,7 @@ def round_robin(names: Sequence[str], game: TextGame, plays: int, seed: int) -> 
 
 
 def _seeds_of(seed: int, instance: int, order: int) -> tuple[int, int, int]:
-    """Draws the seeds of deal, chance and replies: the last one differs between orders of seats."""
+    """Returns the seeds of instance, outcome and sampling; the last one differs between orders of seats."""
     return (
         seed_of(Stream.TOURNAMENT_INSTANCES, seed, instance),
         seed_of(Stream.TOURNAMENT_OUTCOME, seed, instance),
@@ -58,15 +58,15 @@ def play_all(
 ) -> list[Record]:
     """Plays the fixtures, up to 128 at once → records in their order.
 
-    A reply depends on its own conversation and seed only, so the result does not depend on how many are played at once.
-    A game that fails (its rules, a script, an engine's request) is recorded with its error; the others go on.
+    A reply depends only on its own conversation and seed, so results do not depend on the number of games at once. A
+    game that fails (its rules, a script, an engine's request) is recorded with its error; the others go on.
 
     Args:
         fixtures: the games.
-        models: the players that are models, by name; every other name is that of a scripted player.
-        make_env: makes a table; tables are used again.
-        env_timeout_s: longest step of a game, with its scripts' moves; None: no limit.
-        progress: is told how many games are over.
+        models: samplers of models by name; every other name is a scripted player's.
+        make_env: makes a table; tables are reused.
+        env_timeout_s: longest step of a game, including its scripts' moves; None: no limit.
+        progress: called with the number of finished games.
     """
     pool: EnvPool[MultiAgentEnv] = EnvPool(lambda: ScoredTable(make_env()), threaded=env_timeout_s is not None)
     seats = make_env().possible_agents
@@ -82,5 +82,5 @@ def play_all(
 
 
 def score(outcome: str) -> float | None:
-    """Returns 1 for a win, ½ for a draw, 0 for a loss; None for a game that was cut off."""
+    """Returns the score of an outcome: 1 a win, ½ a draw, 0 a loss; None for a game that was cut off."""
     return {Outcome.WIN.value: 1.0, Outcome.DRAW.value: 0.5, Outcome.LOSS.value: 0.0}.get(outcome)

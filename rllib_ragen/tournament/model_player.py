@@ -1,4 +1,4 @@
-"""A model as a player: the rollouts' own engine and chat format."""
+"""A model as a player, with the rollouts' engine and chat format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command line calls a model: where its weights are, what they are called in tables, and of which run."""
+"""Models of the command line: their weights, names in tables, and runs."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class ModelSource:
     adapter: Path | None = None
     """A peft folder on top of it."""
     config: Tree | None = None
-    """Config of the run that it comes from."""
+    """Config of the run that it comes from; None: of no run."""
     reply_prefix: str = ""
     template_kwargs: Tree = field(default_factory=dict)
-    """Arguments of the chat template; like `reply_prefix`, the key of a run's config of this name."""
+    """Variables of the chat template; like `reply_prefix`, a key of a run's config."""
 
 
 def find_models(given: Sequence[str]) -> list[ModelSource]:
-    """Returns the models, each with a name of its own.
+    """Finds the models, and gives each a unique name.
 
     Raises:
         ConfigError: see `find_model`, or the same model twice.
@@ -53,11 +53,11 @@ def find_models(given: Sequence[str]) -> list[ModelSource]:
 
 
 def find_model(given: str) -> ModelSource:
-    """Returns the model that `given` names: tiny, a transformers folder, a run folder (its newest checkpoint), a
-    checkpoint, or one of the policies in a checkpoint.
+    """Finds the model that `given` names: tiny, a transformers folder, a run folder (its newest checkpoint), a
+    checkpoint, or one of a checkpoint's policies.
 
     Raises:
-        ConfigError: there is none, or a checkpoint with several policies of which none is named.
+        ConfigError: there is none, or a checkpoint has several policies and none is named.
     """
     path = Path(given)
     if given == EMBEDDED_MODEL:
@@ -81,7 +81,7 @@ def find_model(given: str) -> ModelSource:
 
 
 def _policy(checkpoint: Path, policy: str | None) -> ModelSource:
-    """Returns a policy of a checkpoint; the one that learns if none is named."""
+    """Finds a policy of a checkpoint, the trained one if none is named."""
     try:
         found = saved_policy(checkpoint, policy)
         manifest = read_manifest(checkpoint)
@@ -93,13 +93,13 @@ def _policy(checkpoint: Path, policy: str | None) -> ModelSource:
 
 
 def _told_apart(path: Path, others: Sequence[Path]) -> str:
-    """Returns the end of `path` that none of `others` shares."""
+    """Returns the shortest end of `path` that none of `others` has."""
     lengths = range(1, len(path.parts) + 1)
     ends = (path.parts[-length:] for length in lengths)
     return "/".join(next(end for end in ends if sum(other.parts[-len(end) :] == end for other in others) == 1))
 
 
 def _label(checkpoint: Path) -> str:
-    """Returns `run/iteration_000010` of a checkpoint in a run, else the folder's name."""
+    """Returns the label of a checkpoint: `run/iteration_000010`, or the folder's name if it is in no run."""
     in_run = checkpoint.parent.name == CHECKPOINTS
     return f"{checkpoint.parents[1].name}/{checkpoint.name}" if in_run else checkpoint.name

@@ -1,4 +1,4 @@
-"""How models' replies are sampled in a tournament. Imports nothing heavy."""
+"""Sampling settings of a tournament's models. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ReplyLimits:
-    """Of every reply of every model."""
+    """Sampling settings of every reply of every model."""
 
     max_reply_tokens: int = 72
     max_context_tokens: int = 1024
     temperature: float = 1.0
-    """0: the likeliest token always."""
+    """Sampling temperature; 0: always the likeliest token."""
     top_p: float = 1.0
     top_k: int = 0

@@ -1,4 +1,4 @@
-"""What a tournament found: results per seat and opponent, ratings, exploitability; as JSON and as tables."""
+"""The results of a tournament: per seat and opponent, ratings, exploitability; as JSON and as tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rllib_ragen.tournament.matches import score
 
 @dataclass(frozen=True)
 class SeatResult:
-    """What `player` reached in `seat` against `opponent`: counts of games, and means over distinct instances."""
+    """The results of `player` in `seat` against `opponent`: counts of games, and means over distinct instances."""
 
     player: str
     seat: str
@@ -32,35 +32,33 @@ class SeatResult:
     draws: int
     losses: int
     cut_off: int
-    """Games that ended for nobody, by a cap on turns."""
+    """Number of games without outcome, because of the cap on turns."""
     return_mean: float
     return_error: float | None
     """Standard error over distinct instances; None for fewer than two."""
     success: float
-    """Share of the games."""
+    """Share of successful games."""
     valid: float
     """Share of the replies that named a legal action."""
     instances: int
-    """Distinct ones among the games."""
+    """Number of distinct instances among the games."""
 
 
 @dataclass(frozen=True)
 class Exploited:
-    """How exploitable a player's move frequencies are."""
+    """The exploitability of a player's move frequencies."""
 
     exploitability: float
     nash_conv: float
     seen: int
-    """Situations that the player was in; it is taken to play uniformly in the others."""
+    """Number of information sets that the player was in; in the others it counts as uniform."""
     situations: int
     decisions: int
-    """Moves that were counted; 0: the player is a script, and the figure exact."""
+    """Number of moves that were counted; 0: the player is a script, and the value exact."""
 
 
 def seat_results(records: Sequence[Record], game: TextGame) -> list[SeatResult]:
-    """Returns the results of every (player, seat, opponent), in the order in which they were first played; without
-    failures.
-    """
+    """Returns the results of every (player, seat, opponent), in order of their first game, without failed games."""
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for record in (one for one in records if not one.error):
         first, second = record.fixture.players
@@ -70,7 +68,7 @@ def seat_results(records: Sequence[Record], game: TextGame) -> list[SeatResult]:
 
 
 def ratings(records: Sequence[Record], game: TextGame, anchor: str) -> dict[str, Rating]:
-    """Returns Elo ratings of all who have met, without failed and cut-off games; intervals over distinct instances.
+    """Computes Elo ratings from all games that did not fail and were not cut off; intervals over distinct instances.
 
     Raises ValueError as `elo_ratings` does.
     """
@@ -88,9 +86,9 @@ def ratings(records: Sequence[Record], game: TextGame, anchor: str) -> dict[str,
 
 
 def exploited(records: Sequence[Record], game: TextGame, name: str, player: str) -> Exploited | None:
-    """Says how exploitable `player` is by its move frequencies in all its games; None for games too large for that.
+    """Computes the exploitability of the move frequencies of `player` in all its games; None for too large games.
 
-    Chance in the frequencies is exploited, too: the figure is too high with few games, and falls with more.
+    Noise in the frequencies is exploited, too: the value is biased upwards, less with more games.
     """
     if name not in EXACT_GAMES:
         return None
@@ -105,7 +103,7 @@ def exploited(records: Sequence[Record], game: TextGame, name: str, player: str)
 
 
 def scripts_exploited(name: str, script: Player) -> Exploited | None:
-    """Says how exploitable a scripted player is, exactly; None for games too large for that."""
+    """Computes the exact exploitability of a scripted player; None for too large games."""
     if name not in EXACT_GAMES:
         return None
     found, situations = exploitability(name, script), len(decision_points(name))
@@ -132,7 +130,7 @@ def print_results(console: Console, results: Sequence[SeatResult], models: Seque
 
 
 def print_ratings(console: Console, found: dict[str, Rating], anchor: str, leaks: dict[str, Exploited | None]) -> None:
-    """Ratings, best first, with exploitability where it is known."""
+    """Prints the ratings, best first, with exploitability if known."""
     exact = any(leaks.values())
     table = Table(title=f"Elo, {_plain(anchor)} = {found[anchor].elo:g}", title_justify="left")
     table.add_column("player", overflow="fold")
@@ -175,7 +173,7 @@ def _seat_result(player: str, seat: str, opponent: str, group: list[Record]) -> 
 
 
 def _plain(text: Any) -> str:
-    """Returns a name may hold brackets, which rich would read as markup."""
+    """Escapes brackets, which rich would read as markup."""
     from rich.markup import escape
 
     return escape(str(text))

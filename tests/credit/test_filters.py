@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rllib_ragen.config.schema import CreditSection
-from rllib_ragen.credit import filters
-from rllib_ragen.credit.filter_rules import TOP_P_EPS, filter_names, find_filter
+from rllib_ragen.credit.filter_rules import FILTERS, TOP_P_EPS, filter_names
 from rllib_ragen.credit.filters import filter_groups
 from rllib_ragen.credit.group_scores import group_scores
 from rllib_ragen.credit.registry import make_estimator
@@ -131,9 +130,9 @@ def test_the_best_groups_softmax_is_of_its_own_score() -> None:
 
 def test_filters_are_found_by_the_names_that_ship() -> None:
     assert filter_names() == ["none", "top_p", "top_p_softmax", "top_k", "top_k_abs", "min_p"]
-    assert all(callable(find_filter(name)) for name in filter_names())
+    assert all(callable(FILTERS.resolve(name, "credit.filter")) for name in filter_names())
     with pytest.raises(ValueError, match=r"^credit\.filter: .*'topp'"):
-        find_filter("topp")
+        FILTERS.resolve("topp", "credit.filter")
 
 
 @pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "none"])
@@ -297,10 +296,10 @@ def test_a_trajectory_without_a_sampled_token_has_no_entropy() -> None:
 
 def test_a_filter_that_keeps_what_may_not_be_kept_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for kept in ("a", ["a", "e"], ["nobody"]):  # "a" is a word, not a collection of groups; e has no spread
-        monkeypatch.setattr(filters, "find_filter", lambda name, kept=kept: lambda ranking: kept)
+        monkeypatch.setattr(FILTERS, "resolve", lambda name, key, kept=kept: lambda ranking: kept)
         with pytest.raises(ValueError, match=r"credit\.filter=top_k keeps"):
             filter_groups(LADDER, CreditSection(filter="top_k"))
-    monkeypatch.setattr(filters, "find_filter", lambda name: lambda ranking: ["b", "a"])
+    monkeypatch.setattr(FILTERS, "resolve", lambda name, key: lambda ranking: ["b", "a"])
     assert kept_groups(LADDER, filter="top_k") == ["a", "b"]
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from rllib_ragen.config.schema import CreditSection
 from rllib_ragen.credit.filters import filter_groups
-from rllib_ragen.credit.group_scores import reward_spreads
-from rllib_ragen.credit.groups import ROUNDING, centred, spread
+from rllib_ragen.credit.group_scores import group_reward_stds
+from rllib_ragen.credit.groups import ROUNDING, centred, reward_std
 from rllib_ragen.credit.normalise import normalised_rewards
 from rllib_ragen.credit.registry import estimator_names, make_estimator
 from rllib_ragen.credit.weighting import loss_weights
@@ -97,7 +97,7 @@ def test_a_group_of_one_has_no_spread_for_a_filter(strategy: str) -> None:
     found = filter_groups([*group_of("a", [10.6]), *group_of("b", [1.0, 0.0])], section)
     assert {t.group_id for t in found.kept} == ({"a", "b"} if strategy == "none" else {"b"})
     assert found.metrics["zero_spread_groups"] == 1
-    assert reward_spreads(group_of("a", [10.6])) == {"a": 0.0}
+    assert group_reward_stds(group_of("a", [10.6])) == {"a": 0.0}
 
 
 def test_a_soft_weight_of_a_group_of_one_is_none() -> None:
@@ -140,15 +140,15 @@ def test_every_name_makes_an_estimator_that_says_what_it_needs() -> None:
 
 def test_returns_that_differ_by_as_much_as_rounding_may_are_different() -> None:
     apart = np.array([0.0, ROUNDING])
-    assert spread(apart) == pytest.approx(ROUNDING / 2**0.5) and centred(apart).tolist() == [
+    assert reward_std(apart) == pytest.approx(ROUNDING / 2**0.5) and centred(apart).tolist() == [
         -ROUNDING / 2,
         ROUNDING / 2,
     ]
     closer = apart * 0.999
-    assert spread(closer) == 0.0 and centred(closer).tolist() == [0.0, 0.0]
+    assert reward_std(closer) == 0.0 and centred(closer).tolist() == [0.0, 0.0]
 
 
 def test_statistics_of_a_group_are_the_same_to_the_last_bit_in_any_order() -> None:
     orders = [np.array(order) for order in permutations([0.1, 0.2, 0.3, 0.7, -1.1])]
-    assert len({spread(order) for order in orders}) == 1
+    assert len({reward_std(order) for order in orders}) == 1
     assert len({float(centred(order)[list(order).index(0.7)]) for order in orders}) == 1

@@ -1,4 +1,4 @@
-"""Gradients by reward spread: they add up to the learner's own, on any number of learners, and disturb nothing."""
+"""Gradients by reward std: they add up to the learner's own, on any number of learners, and disturb nothing."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ def moments(learner: StarPOLearner) -> dict[str, torch.Tensor]:
 
 
 def test_groups_are_sorted_by_spread_and_cut_into_buckets_of_equal_size() -> None:
-    spreads = {"a": 0.5, "b": 0.0, "c": 2.0, "d": 0.0, "e": 1.0}
-    assert in_buckets(spreads, 2) == [["b", "d", "a"], ["e", "c"]]
-    assert in_buckets(spreads, 5) == [["b"], ["d"], ["a"], ["e"], ["c"]]
-    assert in_buckets(spreads, 9) == in_buckets(spreads, 5), "a bucket without a group is none"
+    reward_stds = {"a": 0.5, "b": 0.0, "c": 2.0, "d": 0.0, "e": 1.0}
+    assert in_buckets(reward_stds, 2) == [["b", "d", "a"], ["e", "c"]]
+    assert in_buckets(reward_stds, 5) == [["b"], ["d"], ["a"], ["e"], ["c"]]
+    assert in_buckets(reward_stds, 9) == in_buckets(reward_stds, 5), "a bucket without a group is none"
     assert in_buckets({}, 6) == []
 
 

@@ -37,13 +37,14 @@ with open(sys.argv[1], "rb") as file:
     config = cloudpickle.load(file)
 if isinstance(config, dict):
     config = StarPOConfig().update_from_dict(config)
-from rllib_ragen.credit.filter_rules import find_filter
+from rllib_ragen.credit.filter_rules import FILTERS
 from rllib_ragen.credit.registry import make_estimator
-from rllib_ragen.learner.losses.registry import find_loss
+from rllib_ragen.learner.losses.registry import LOSSES
 from ragen_envs.games.registry import make_game
 run = config.to_run_config()
 from rllib_ragen.credit.rewards.registry import make_rewards
-print(type(make_estimator(run.credit)).__name__, find_filter(run.credit.filter)(None), find_loss(run.learner.loss)(3),
+print(type(make_estimator(run.credit)).__name__, FILTERS.resolve(run.credit.filter, "credit.filter")(None),
+      LOSSES.resolve(run.learner.loss, "learner.loss")(3),
       make_game(config.game()).title, [one.call(None) for one in make_rewards(run)[1]])
 """
 

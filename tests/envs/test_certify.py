@@ -37,16 +37,16 @@ def test_other_limits_keep_the_contract(limits: dict[str, Any]) -> None:
     assert check_text_env(lambda: make_text_env("frozen_lake", {"success_rate": 1.0}, limits), instances=12)
 
 
-class PromptHoldsLuck(FrozenLakeTask):
+class PromptHoldsOutcome(FrozenLakeTask):
     """Group members get different prompts."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         result = super().reset(seed=seed, options=options)
-        self._luck = (options or {}).get("outcome_seed", seed)
+        self._outcome_seed = (options or {}).get("outcome_seed", seed)
         return result
 
     def describe(self) -> str:
-        return f"{super().describe()}\nLuck {getattr(self, '_luck', None)}"
+        return f"{super().describe()}\nOutcome {getattr(self, '_outcome_seed', None)}"
 
 
 class UnseededInstance(SokobanEnv):
@@ -56,8 +56,8 @@ class UnseededInstance(SokobanEnv):
         return super().reset(seed=random.randrange(10**6), options=options)
 
 
-class UnseededLuck(FrozenLakeTask):
-    """The luck is not a function of outcome_seed."""
+class UnseededChance(FrozenLakeTask):
+    """Chance that is not a function of outcome_seed."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         return super().reset(seed=seed, options={**(options or {}), "outcome_seed": random.randrange(10**6)})
@@ -183,9 +183,9 @@ class TooManyActions(TextEnv):
 
 
 BROKEN: list[tuple[Callable[[], TextEnv], str]] = [
-    (lambda: TextEnv(PromptHoldsLuck()), "a group shares its first prompt"),
+    (lambda: TextEnv(PromptHoldsOutcome()), "a group shares its first prompt"),
     (lambda: TextEnv(UnseededInstance()), "the same seed gives the same prompt"),
-    (lambda: TextEnv(UnseededLuck(success_rate=0.4)), "the same seeds and replies give the same episode"),
+    (lambda: TextEnv(UnseededChance(success_rate=0.4)), "the same seeds and replies give the same episode"),
     (lambda: TextEnv(SplitIgnored()), "splits are disjoint"),
     (lambda: TextEnv(CannotParse()), "junk never raises and is never paid"),
     (lambda: TextEnv(TakesAnything()), "junk never raises and is never paid"),

@@ -96,7 +96,7 @@ def test_slips_happen_as_often_as_the_success_rate_says(success_rate: float) -> 
         assert abs(reached[cell] / draws - chance) <= 4 * np.sqrt(chance * (1 - chance) / draws) + 1e-9
 
 
-def test_the_luck_of_equal_seeds_is_not_a_function_of_the_map_stream() -> None:
+def test_the_slips_of_equal_seeds_are_not_a_function_of_the_map_stream() -> None:
     """With outcome_seed = seed (the default), slips must still come at the rate asked for, over maps."""
     task = FrozenLakeTask(success_rate=0.5)
     intended = total = 0

@@ -1,4 +1,4 @@
-"""2048: slides and merges, pay, luck, keys, the player for the ceiling."""
+"""2048: slides and merges, rewards, the outcome seed, keys, the player for the ceiling."""
 
 from __future__ import annotations
 
@@ -70,16 +70,16 @@ def test_the_episode_ends_with_the_goal_or_when_nothing_moves() -> None:
     assert env.step(2)[2] and env.success
     env.reset(seed=0)
     env._board = (2, 4, 2, 4, 4, 2, 4, 2, 2, 4, 2, 4, 4, 2, 8, 8)
-    env._luck = np.random.default_rng(5)
+    env._outcome_rng = np.random.default_rng(5)
     terminated = env.step(MOVES.index("Left"))[2]
     assert terminated == (stuck(env.board) or env.success)
 
 
-def test_the_group_shares_the_board_and_not_the_luck() -> None:
+def test_the_group_shares_the_board_and_not_the_new_tiles() -> None:
     boards = set()
-    for luck in range(8):
+    for outcome_seed in range(8):
         env = Game2048Env()
-        start = env.reset(seed=3, options={"outcome_seed": luck})[0]
+        start = env.reset(seed=3, options={"outcome_seed": outcome_seed})[0]
         for move in (0, 2, 1, 3):
             env.step(move)
         boards.add((start, env.board))
@@ -87,7 +87,7 @@ def test_the_group_shares_the_board_and_not_the_luck() -> None:
     assert len(boards) > 4
 
 
-def test_the_solver_says_what_reaches_the_goal_with_this_luck() -> None:
+def test_the_solver_reaches_the_goal_with_this_outcome_seed() -> None:
     env = Game2048Env()
     solved = 0
     for seed in range(10):

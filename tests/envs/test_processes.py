@@ -1,4 +1,4 @@
-"""Instances and luck are the same in every process, whatever the hash seed and whatever ran before."""
+"""Instances and outcomes are the same in every process, whatever the hash seed and whatever ran before."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from benchmarks import explanations
-from benchmarks.headline import FIGURES, PAGE, ROOT, differences, sentence, spread, table
+from benchmarks.headline import FIGURES, PAGE, ROOT, differences, sentence, success_rates, table
 from rllib_ragen.config.load import preset
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.starpo.checks.build_config import build_config
@@ -55,7 +55,7 @@ def test_reinforcement_taught_more_than_a_habit() -> None:
     recorded: dict[str, Any] = RECORDS["sokoban"]
     assert len(recorded["runs"]) >= 3 and recorded["test_instances"] == 256
     for greedy, way in ((False, "T = 1"), (True, "greedy")):
-        assert min(spread(recorded, greedy, -1)) >= 10 + helped(recorded, way)
+        assert min(success_rates(recorded, greedy, -1)) >= 10 + helped(recorded, way)
 
 
 @pytest.mark.slow
@@ -66,4 +66,4 @@ def test_the_untrained_model_still_reaches_what_is_published(name: str, tmp_path
     found = explanations.evaluate(explanations.load(folder), folder, config, "", "test", 256)
     for greedy, way in ((False, "T = 1"), (True, "greedy")):
         # Another processor may round a logit otherwise and so draw another token here and there.
-        assert 100 * found[way] == pytest.approx(spread(RECORDS[name], greedy, 0)[0], abs=2)
+        assert 100 * found[way] == pytest.approx(success_rates(RECORDS[name], greedy, 0)[0], abs=2)

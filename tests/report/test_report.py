@@ -85,11 +85,11 @@ def plain(html: str) -> Page:
 def test_the_page_of_a_run_shows_curves_regimes_alarms_times_and_results(plain: Page) -> None:
     text = " ".join(plain.texts)
     for title in (
-        *("Success", "Return", "Reward spread in groups", "Entropy", "Gradient norm", "Regime, first turns"),
+        *("Success", "Return", "Reward std in groups", "Entropy", "Gradient norm", "Regime, first turns"),
         *(
             "Regime, any turns",
             "Information in reasoning",
-            "Gradients by reward spread",
+            "Gradients by reward std",
             "Alarms",
             "Time of an iteration",
             "Trajectories",

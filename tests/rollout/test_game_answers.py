@@ -10,7 +10,7 @@ from ray.rllib.env.multi_agent_env import MultiAgentEnv
 
 from rllib_ragen.rollout.env_answers import BadAnswer
 from rllib_ragen.rollout.game_answers import (
-    Facts,
+    AgentInfo,
     GameAnswer,
     GameOpening,
     GameSpec,
@@ -36,8 +36,8 @@ def test_a_game_begins_with_its_seeds_and_its_scripts() -> None:
 
 def test_an_opening_is_read_as_it_is_given() -> None:
     tale = Tale({"ann": "for ann"}, ann={"state": "s", "valid": False}, bob={})
-    facts = {"ann": Facts(state="s", valid=False), "bob": Facts()}
-    assert read_game_opening(SPEC, tale) == GameOpening("rules", ("ann", "bob"), {"ann": "for ann"}, facts, "")
+    infos = {"ann": AgentInfo(state="s", valid=False), "bob": AgentInfo()}
+    assert read_game_opening(SPEC, tale) == GameOpening("rules", ("ann", "bob"), {"ann": "for ann"}, infos, "")
     tale.instance_key = "deal 9"
     assert read_game_opening(SPEC, tale).instance_key == "deal 9"
 
@@ -62,8 +62,11 @@ def test_what_an_info_says() -> None:
         "stop_reason": "goal",
     }
     answer = read_game_answer({}, Tale({}, told(infos={"ann": full, "bob": {}})))
-    assert answer.facts == {"ann": Facts("s", False, 2, True, "win", "goal"), "bob": Facts("", True, 1, False, "", "")}
-    assert [type(value) for value in vars(answer.facts["ann"]).values()] == [str, bool, int, bool, str, str]
+    assert answer.infos == {
+        "ann": AgentInfo("s", False, 2, True, "win", "goal"),
+        "bob": AgentInfo("", True, 1, False, "", ""),
+    }
+    assert [type(value) for value in vars(answer.infos["ann"]).values()] == [str, bool, int, bool, str, str]
 
 
 def test_an_answer_is_read_as_it_is_given() -> None:
@@ -79,7 +82,7 @@ def test_an_answer_is_read_as_it_is_given() -> None:
     assert tale.replies == [{"ann": "Up"}]
     ended = {"cat": True, "bob": True, "ann": False}
     assert found == GameAnswer(
-        {"ann": "a"}, {"ann": 1.0, "cat": -0.5}, ended, frozenset({"bob"}), over=False, over_cut_off=False, facts={}
+        {"ann": "a"}, {"ann": 1.0, "cat": -0.5}, ended, frozenset({"bob"}), over=False, over_cut_off=False, infos={}
     )
 
 
@@ -93,21 +96,27 @@ def test_a_game_is_over_by_its_rules_or_cut_off(terminated: bool, truncated: boo
 
 
 @pytest.mark.parametrize(
-    ("ended", "cut_off", "over_cut_off", "facts", "reason"),
+    ("ended", "cut_off", "over_cut_off", "infos", "reason"),
     [
-        (True, False, False, Facts(success=True), StopReason.GOAL),
-        (True, False, False, Facts(), StopReason.FAILED),
-        (True, True, False, Facts(success=True), StopReason.MAX_TURNS),
-        (True, True, False, Facts(stop_reason="max_actions"), StopReason.MAX_ACTIONS),
-        (True, False, False, Facts(stop_reason="env_error"), StopReason.FAILED),  # no end that an environment may tell
-        (None, False, True, Facts(success=True), StopReason.MAX_TURNS),
-        (False, False, True, Facts(), StopReason.MAX_TURNS),
-        (True, False, True, Facts(success=True), StopReason.GOAL),  # it had ended by itself
+        (True, False, False, AgentInfo(success=True), StopReason.GOAL),
+        (True, False, False, AgentInfo(), StopReason.FAILED),
+        (True, True, False, AgentInfo(success=True), StopReason.MAX_TURNS),
+        (True, True, False, AgentInfo(stop_reason="max_actions"), StopReason.MAX_ACTIONS),
+        (
+            True,
+            False,
+            False,
+            AgentInfo(stop_reason="env_error"),
+            StopReason.FAILED,
+        ),  # no end that an environment may tell
+        (None, False, True, AgentInfo(success=True), StopReason.MAX_TURNS),
+        (False, False, True, AgentInfo(), StopReason.MAX_TURNS),
+        (True, False, True, AgentInfo(success=True), StopReason.GOAL),  # it had ended by itself
         (None, False, False, None, StopReason.FAILED),
     ],
 )
 def test_why_an_agent_ended(
-    ended: bool | None, cut_off: bool, over_cut_off: bool, facts: Facts | None, reason: StopReason
+    ended: bool | None, cut_off: bool, over_cut_off: bool, infos: AgentInfo | None, reason: StopReason
 ) -> None:
     answer = GameAnswer(
         {},
@@ -116,7 +125,7 @@ def test_why_an_agent_ended(
         frozenset({"ann"} if cut_off else ()),
         over=True,
         over_cut_off=over_cut_off,
-        facts={} if facts is None else {"ann": facts},
+        infos={} if infos is None else {"ann": infos},
     )
     assert answer.end_of("ann") is reason
 

@@ -17,7 +17,7 @@ from rllib_ragen.rollout.engines.base import Engine
 from rllib_ragen.rollout.env_pool import EnvPool
 from rllib_ragen.rollout.episode_loop import EpisodeLoop
 from rllib_ragen.rollout.game_answers import GameSpec
-from rllib_ragen.rollout.game_session import GameSession, LineUpError
+from rllib_ragen.rollout.game_session import GameSession, PolicyMappingError
 from rllib_ragen.types import Sampling, StopReason, Trajectory
 from tests.rollout.marked import Marked, Step, Tale, told
 
@@ -145,7 +145,7 @@ def test_a_seat_that_the_spec_gives_is_not_mapped(chat: ChatFormat) -> None:
     ],
 )
 def test_an_agent_without_a_policy_is_a_mistake_of_the_config(chat: ChatFormat, map_agent: Any, error: str) -> None:
-    with pytest.raises(LineUpError, match=f"^{re.escape(error)}"):
+    with pytest.raises(PolicyMappingError, match=f"^{re.escape(error)}"):
         session(chat, Tale({"ann": "a"}), map_agent=map_agent)
 
 

@@ -18,7 +18,7 @@ from rllib_ragen.rollout.engines.hf import HFEngine
 from rllib_ragen.rollout.env_pool import EnvPool
 from rllib_ragen.rollout.game_answers import GameSpec
 from rllib_ragen.rollout.game_episodes import LiveGame, to_trajectories
-from rllib_ragen.rollout.game_session import LineUpError
+from rllib_ragen.rollout.game_session import PolicyMappingError
 from rllib_ragen.rollout.scripted_seats import GameMultiAgentEnv
 from rllib_ragen.types import Sampling, StopReason, Trajectory
 from tests.rollout.build import make_model, plain_copy, reply_logprobs
@@ -157,7 +157,7 @@ def test_an_environment_that_breaks_the_rules_ends_its_own_game(
 
 
 def test_an_agent_without_a_policy_is_a_mistake_of_the_config(chat: ChatFormat) -> None:
-    with pytest.raises(LineUpError, match="'ann' is mapped to policy 'green'; allowed: blue, red"):
+    with pytest.raises(PolicyMappingError, match="'ann' is mapped to policy 'green'; allowed: blue, red"):
         play(chat, THREE, map_agent=lambda agent, spec: "green")
 
 
@@ -222,7 +222,7 @@ def test_a_game_depends_on_its_spec_alone(
     other = play(chat, table(), real_engines(models), map_agent=by_seat, **settings)
     flat = [[t.token_ids().tolist() for t in game] for game in usual]
     assert flat == [[t.token_ids().tolist() for t in game] for game in other]
-    assert len({str(game) for game in flat}) == len(flat), "every game has luck of its own"
+    assert len({str(game) for game in flat}) == len(flat), "every game has seeds of its own"
 
 
 @pytest.mark.parametrize("name", ["tic_tac_toe", "rock_paper_scissors", "kuhn_poker"])

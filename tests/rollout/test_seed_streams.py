@@ -88,7 +88,7 @@ def test_a_stream_depends_on_its_name_and_every_word(stream: Stream) -> None:
     assert drawn != generator(stream, 1, 3).integers(2**60, size=4).tolist()
 
 
-def test_members_of_a_group_share_the_instance_and_neither_the_luck_in_it_nor_the_samplers() -> None:
+def test_members_of_a_group_share_the_instance_and_neither_outcome_nor_sampling_seed() -> None:
     specs = training_specs(3, first_group=5, num_groups=6, group_size=8)
     for kind, distinct in (("env_seed", 6), ("outcome_seed", 48), ("sampling_seed", 48)):
         assert len({getattr(spec, kind) for spec in specs}) == distinct, kind

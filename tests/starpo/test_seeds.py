@@ -28,7 +28,7 @@ def test_R2_the_seed_reaches_the_initialisation_of_critic_and_adapters(model: Pa
     assert not torch.equal(drawn[0], drawn[2])
 
 
-def test_R2_the_seed_reaches_instances_luck_and_sampling_and_evaluation_is_the_same_for_all() -> None:
+def test_R2_the_seed_reaches_instances_outcomes_and_sampling_and_evaluation_is_the_same_for_all() -> None:
     one, other = (training_specs(seed, 0, 5, 2) for seed in (0, 1))
     for name in ("env_seed", "outcome_seed", "sampling_seed"):
         assert not {getattr(spec, name) for spec in one} & {getattr(spec, name) for spec in other}, name

@@ -1,4 +1,4 @@
-"""What happens where a private name has gone."""
+"""Access to private names, with an error that names a missing one."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 
 class NameGone(RuntimeError):
-    """A library is installed in a version that this package does not know."""
+    """A library is installed in a version without a private name that this package uses."""
 
 
 def need(owner: object, name: str, library: str) -> Any:
-    """Gets `owner.name`.
+    """Returns `owner.name`.
 
     Raises:
-        NameGone: it is not there; the sentence names it, the library and its version.
+        NameGone: it does not exist; the sentence names it, the library and its version.
     """
     try:
         return getattr(owner, name)

@@ -1,4 +1,4 @@
-"""Ray's: actors behind RLlib's groups, the key-value store, the registry of environments, its environment variables."""
+"""Ray's private names: actors of RLlib's groups, key-value store, environment registry, environment variables."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ class _Told:
 
 
 def actor_manager(group: Any) -> FaultTolerantActorManager:
-    """Gets the manager of the remote actors of an EnvRunnerGroup or a LearnerGroup."""
+    """Returns the manager of the remote actors of an EnvRunnerGroup or a LearnerGroup."""
     manager: FaultTolerantActorManager = need(group, "_worker_manager", "ray")
     return manager
 
 
 def actor_key(actor: Any) -> str:
-    """Names an actor as it names itself (`ray.get_runtime_context().get_actor_id()`), in hex."""
+    """Returns an actor's id in hex, as the actor sees it (`ray.get_runtime_context().get_actor_id()`)."""
     key: str = need(actor, "_actor_id", "ray").hex()
     return key
 
 
 def write_note(key: str, text: str) -> None:
-    """Puts a short text into the cluster's key-value store. Where the store is gone, nothing, told once."""
+    """Puts a short text into the cluster's key-value store; without a store it only warns, once."""
     if not _internal_kv_initialized():
         return
     try:
@@ -42,7 +42,7 @@ def write_note(key: str, text: str) -> None:
 
 
 def read_note(key: str) -> str | None:
-    """Reads what `write_note` wrote; None if there is nothing, or no store (any more), which is told once."""
+    """Reads the text of `write_note`; None if there is none, or no store, of which it warns once."""
     if not _internal_kv_initialized():
         return None
     try:
@@ -54,7 +54,7 @@ def read_note(key: str) -> str | None:
 
 
 def is_registered_env(name: str) -> bool:
-    """Says whether somebody has given `ray.tune.register_env` an environment of that name."""
+    """Returns whether an environment of that name was registered with `ray.tune.register_env`."""
     return bool(_global_registry.contains(ENV_CREATOR, name))
 
 

@@ -1,4 +1,4 @@
-"""RLlib's: hooks of its algorithm and config, and parts of a learner group."""
+"""RLlib's private names: hooks of its algorithm and config, and parts of a learner group."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Components = str | Collection[str] | None
 
 
 class AlgorithmWithoutEvaluators(Algorithm):
-    """An algorithm that never gets a second group of env runners: it would be a second set of engines."""
+    """An algorithm without evaluation env runners, which would be a second set of engines."""
 
     @classmethod
     def _should_create_evaluation_env_runners(cls, eval_config: Any) -> bool:
@@ -31,40 +31,40 @@ class AlgorithmWithoutEvaluators(Algorithm):
         self.connect()
 
     def set_iteration(self, iteration: int) -> None:
-        """Says how many iterations are over, as after that many calls of `train()`."""
+        """Sets the number of finished iterations, as after that many calls of `train()`."""
         need(self, "_iteration", "ray")
         self._iteration = iteration
 
 
 def keep_runner_states(config: AlgorithmConfig) -> None:
-    """Stops RLlib from merging the runners' states after each iteration and sending them round."""
+    """Stops RLlib from merging and broadcasting the runners' states after each iteration."""
     need(config, "_dont_auto_sync_env_runner_states", "ray")
     config._dont_auto_sync_env_runner_states = True
 
 
 def attribute_of_key(config: AlgorithmConfig, key: str) -> str:
-    """Says which attribute of a config a key of `update_from_dict` means."""
+    """Returns the attribute of a config that a key of `update_from_dict` means."""
     name: str = need(config, "_translate_special_keys", "ray")(key, warn_deprecated=False)
     return name
 
 
 def local_learner(learners: LearnerGroup) -> Any:
-    """Gets the learner that runs in this process; None if they are actors."""
+    """Returns the learner of this process; None if learners are actors."""
     return need(learners, "_learner", "ray")
 
 
 def seed_of_runner(runner: EnvRunner) -> int:
-    """Gets the seed that RLlib gives an env runner, of its own for each; 0 without one."""
+    """Returns the seed that RLlib gives this env runner, different for each; 0 if there is none."""
     return int(need(runner, "_seed", "ray") or 0)
 
 
 def chosen_parts(
     group: LearnerGroup, name: str, components: Components, but: Components
 ) -> tuple[bool, list[str] | None, list[str] | None]:
-    """Says what of a component `get_state(components, not_components=but)` asks for.
+    """Returns the parts of a component that `get_state(components, not_components=but)` asks for.
 
     Returns:
-        (whether any of it, its parts that are asked for, its parts that are left out), None: all, none.
+        (whether it is asked for at all, the parts asked for (None: all), the parts left out (None: none)).
     """
     parts_of = need(group, "_get_subcomponents", "ray")
     is_asked: bool = need(group, "_check_component", "ray")(name, components, but)

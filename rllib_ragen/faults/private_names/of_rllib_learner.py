@@ -1,4 +1,4 @@
-"""RLlib's learner: what it keeps to itself, by public names."""
+"""RLlib's private names of the learner, behind public ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ragen_envs.tree import Tree
 
 
 class NamedOptimizer(NamedTuple):
-    """An optimiser that was registered."""
+    """A registered optimiser."""
 
     name: str
     module_id: str
@@ -20,19 +20,19 @@ class NamedOptimizer(NamedTuple):
 
 
 class LearnerHooks(TorchLearner):
-    """A TorchLearner whose modules are placed, and whose optimisers are saved, by its subclass.
+    """A TorchLearner whose subclass places the modules and saves the optimisers.
 
-    It never wraps modules in DistributedDataParallel: the subclass adds up gradients by itself.
+    It never wraps modules in DistributedDataParallel: the subclass sums gradients itself.
     """
 
     @property
     def index(self) -> int:
-        """This learner's number in its group, 0 if it is alone."""
+        """Index of this learner in its group, 0 if it is alone."""
         return int(self._learner_index or 0)
 
     @property
     def num_updates(self) -> int:
-        """Updates that the weights have had."""
+        """Number of updates of the weights."""
         return int(self._weights_seq_no)
 
     @num_updates.setter
@@ -41,21 +41,21 @@ class LearnerHooks(TorchLearner):
 
     @property
     def named_optimizers(self) -> list[NamedOptimizer]:
-        """All optimisers, in the order in which they were registered."""
+        """All optimisers, in order of registration."""
         module_of = self._optimizer_name_to_module
         return [NamedOptimizer(name, module_of[name], one) for name, one in self._named_optimizers.items()]
 
     @abstractmethod
     def place_modules(self, modules: Any) -> None:
-        """Moves modules to the learner's device, or shards them, before there are optimisers."""
+        """Moves modules to the learner's device, or shards them, before optimisers are made."""
 
     @abstractmethod
     def optimizer_states(self) -> Tree:
-        """Returns the optimisers' states by name, as `set_optimizer_states` takes them."""
+        """Returns the optimisers' states by name, for `set_optimizer_states`."""
 
     @abstractmethod
     def set_optimizer_states(self, states: Tree) -> None:
-        """Takes over the optimisers' states."""
+        """Replaces the optimisers' states."""
 
     def _map_module_to_device(self, module: Any) -> None:
         self.place_modules(module)

@@ -1,4 +1,4 @@
-"""torch's: process groups beside the default one, what tensors share memory, and leave to use AMX."""
+"""torch's private names: process groups beside the default one, shared memory of tensors, permission to use AMX."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch
 import torch.distributed
 
 c10d: Any = torch.distributed
-"""Untyped: the stubs lack what process groups are made of."""
+"""torch.distributed, untyped because its stubs lack the parts of process groups."""
 
 
 def gloo_group(store: Any, rank: int, size: int, host: str, timeout_s: float) -> Any:
-    """Joins a process group over TCP that listens on `host` alone; blocks until all members have come."""
+    """Joins a process group over TCP that listens on `host` only; blocks until all members have joined."""
     options = c10d.ProcessGroupGloo._Options()
     options._devices = [c10d.ProcessGroupGloo.create_device(hostname=host)]
     options._timeout = timedelta(seconds=timeout_s)
@@ -28,10 +28,12 @@ def nccl_group(store: Any, rank: int, size: int, timeout_s: float) -> Any:
 
 
 def storage_key(tensor: torch.Tensor) -> int:
-    """Names a tensor's memory: equal where two share it. Not its address: that of an empty one is 0."""
+    """Returns a key of a tensor's memory, equal for tensors that share it. Not the address, which is 0 for empty
+    ones.
+    """
     return int(tensor.untyped_storage()._cdata)
 
 
 def ask_for_amx() -> bool:
-    """Asks the operating system for leave to use AMX instructions; whether this CPU has them and it was given."""
+    """Asks the operating system for permission to use AMX → whether this CPU has AMX and it was granted."""
     return bool(torch.cpu._init_amx())

@@ -1,4 +1,4 @@
-"""How per-token losses become one number: a factor per row, so that the sum is the mean asked for."""
+"""Aggregation of per-token losses: a factor per row, so that the sum is the mean asked for."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def row_scales(
     total_rows: int,
     norm_tokens: int | None = None,
 ) -> list[float]:
-    """Returns factor of each row, so that loss = Σ_rows scale_row · Σ_trained tokens of the row.
+    """Returns the factor of each row, so that loss = Σ_rows scale_row · Σ_trained tokens of the row.
 
-    token_counts: trained tokens of the rows at hand. total_tokens, total_rows: trained tokens and rows with at least
+    token_counts: trained tokens of the given rows. total_tokens, total_rows: trained tokens and rows with at least
     one, of the *whole* minibatch over all micro-batches and learners; sums over any split of it then add up to the
     same loss and gradient (learners must sum gradients, not average them).
 
@@ -26,7 +26,7 @@ def row_scales(
     seq-mean-token-sum-norm: 1/(total_rows · norm_tokens), a constant that no trajectory's length enters (Dr. GRPO, Liu
     et al. 2025, arXiv 2503.20783). A row without trained tokens gets 0.
 
-    Raises ValueError for an unknown aggregation, for totals that are less than the rows at hand, and for the last
+    Raises ValueError for an unknown aggregation, for totals below those of the given rows, and for the last
     aggregation without norm_tokens.
     """
     filled = sum(count > 0 for count in token_counts)

@@ -16,11 +16,11 @@ def policy_loss(
     clip_high: float,
     clip_dual: float | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns −min(ρ A, clip(ρ, 1 − clip_low, 1 + clip_high) A), ρ = exp(log_ratio), and who was clipped.
+    """Returns −min(ρ A, clip(ρ, 1 − clip_low, 1 + clip_high) A), ρ = exp(log_ratio), and whether it was clipped.
 
     Both tensors have one shape, one entry per token; log_ratio is log π − log π_old in nats (the token's own, or its
     trajectory's: sequence.py), clamped to ±20. For A < 0 the loss is capped at −clip_dual · A (None: no cap), so that
-    one token of a huge ratio cannot rule the batch.
+    one token with a huge ratio cannot dominate the batch.
 
     Returns (loss, clipped): loss per token, to be minimised; clipped is True where a clip binds and the gradient is 0.
 
@@ -41,7 +41,7 @@ def policy_loss(
 
 
 def token_loss(tokens: PolicyTokens) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns `policy_loss` of each token's own ratio, with the clips of the config: PPO's."""
+    """Returns PPO's `policy_loss`, of each token's own ratio, with the clips of the config."""
     config = tokens.config
     return policy_loss(
         tokens.log_ratio,

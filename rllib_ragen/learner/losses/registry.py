@@ -1,4 +1,4 @@
-"""Policy losses by name: the shipped ones, and the door for a user's own. Loads torch only with a loss."""
+"""Policy losses by name: the shipped ones, and the registry of users' own. Loads torch only with a loss."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PolicyTokens:
-    """What a policy loss is computed from: the N trained tokens of a micro-batch, one trajectory after the other."""
+    """The input of a policy loss: the N trained tokens of a micro-batch, one trajectory after the other."""
 
     log_ratio: Tensor
-    """log π − log π_old of each token in nats; gradients flow through it."""
+    """Log-ratio log π − log π_old of each token in nats; gradients flow through it."""
     advantages: Tensor
     rows: Tensor
-    """int64: the trajectory that a token belongs to; all of its trained tokens are at hand."""
+    """Index of each token's trajectory, int64; all trained tokens of a trajectory are present."""
     config: LearnerSection
-    """The settings of the update: `clip_low`, `clip_high` …"""
+    """Settings of the update: `clip_low`, `clip_high` …"""
 
 
 PolicyLoss: TypeAlias = "Callable[[PolicyTokens], tuple[Tensor, Tensor]]"
-"""(loss per token [N], to be minimised; where a clip binds [N] bool). Weights and means come afterwards."""
+"""A function from PolicyTokens to (loss per token [N], whether a clip binds [N] bool), before weights and means."""
 
 
 def register_loss(name: str, loss: PolicyLoss) -> None:
-    """Makes a user's policy loss known as `name`, for `learner.loss`.
+    """Registers a user's policy loss as `name`, for `learner.loss`.
 
     Args:
         name: letters, digits and `_ . + -`; a name that is registered already gets the new loss.
@@ -43,25 +43,13 @@ def register_loss(name: str, loss: PolicyLoss) -> None:
     LOSSES.register(name, loss)
 
 
-def find_loss(name: str) -> PolicyLoss:
-    """Returns the loss of that name.
-
-    Raises:
-        ValueError: no such loss; one sentence that names the key.
-    """
-    try:
-        return LOSSES.resolve(name)
-    except ValueError as error:
-        raise ValueError(f"learner.loss: {error}") from error
-
-
 def checked_loss(name: str, tokens: PolicyTokens) -> tuple[Tensor, Tensor]:
-    """Loss and clip mask of each token.
+    """Computes the loss and clip mask of each token, and checks their shapes.
 
     Raises:
-        ValueError: no such loss, or one that returns something else.
+        ValueError: no such loss, or one with another result.
     """
-    returned = find_loss(name)(tokens)
+    returned = LOSSES.resolve(name, "learner.loss")(tokens)
     shapes = [getattr(one, "shape", None) for one in returned] if isinstance(returned, tuple) else [None]
     if shapes != [tokens.log_ratio.shape] * 2:
         raise ValueError(

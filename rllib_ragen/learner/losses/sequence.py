@@ -1,4 +1,4 @@
-"""GSPO: every token of a trajectory gets the trajectory's ratio."""
+"""GSPO: the ratio of the trajectory for each of its tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def sequence_log_ratio(log_ratio: torch.Tensor, rows: torch.Tensor) -> torch.Ten
 
     Args:
         log_ratio: [N] log π − log π_old of trained tokens, in nats.
-        rows: [N] int64, the trajectory that a token belongs to; all trained tokens of a trajectory are at hand.
+        rows: [N] int64, the index of each token's trajectory; all trained tokens of a trajectory are present.
 
     Returns:
         [N]. Its value is the trajectory's length-normalised log-ratio, the same for all of its tokens; its gradient
@@ -34,5 +34,5 @@ def sequence_log_ratio(log_ratio: torch.Tensor, rows: torch.Tensor) -> torch.Ten
 
 
 def sequence_loss(tokens: PolicyTokens) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the clipped surrogate of each trajectory's ratio: GSPO's."""
+    """Returns GSPO's clipped surrogate, of each trajectory's ratio."""
     return token_loss(replace(tokens, log_ratio=sequence_log_ratio(tokens.log_ratio, tokens.rows)))

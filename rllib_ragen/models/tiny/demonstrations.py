@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,45 +20,45 @@ from rllib_ragen.models.tiny.tokenizer import TURN_END, TURN_START
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is demonstrated: `count` episodes of `env`, played as `lesson` says."""
+    """A set of demonstrations: `count` episodes of `env`, played by the teacher according to `lesson`."""
 
     env: str
     count: int
     lesson: Lesson = field(default_factory=Lesson)
-    task: tuple[tuple[str, Any], ...] = ()
-    limits: tuple[tuple[str, Any], ...] = ()
+    task: tuple[tuple[str, object], ...] = ()
+    limits: tuple[tuple[str, object], ...] = ()
     number: int = 0
-    """Number of the recipe among those of a model: each has instances of its own."""
+    """Number of the recipe among those of a model; each has its own instances."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One conversation: tokens and which of them the assistant wrote."""
+    """A tokenised conversation, with a mask of the tokens to train on."""
 
     token_ids: npt.NDArray[np.int32]
     trained: npt.NDArray[np.bool_]
 
 
 def demonstration_seeds(recipe: Recipe, first: int = 0) -> range:
-    """Returns the instance seeds of the recipe's episodes from number `first` on."""
+    """Returns the instance seeds of the recipe's episodes, starting at number `first`."""
     seed = block_of(Stream.DEMONSTRATION_INSTANCES, recipe.number) + first
     return range(seed, seed + recipe.count)
 
 
 def conversations(recipe: Recipe, first: int = 0) -> Iterator[list[Message]]:
-    """Returns the recipe's episodes from number `first` on; the same for the same arguments."""
+    """Yields the recipe's episodes, starting at number `first`; deterministic."""
     env = make_text_env(recipe.env, task=dict(recipe.task), limits={"prompt_style": "brief", **dict(recipe.limits)})
     for episode, seed in enumerate(demonstration_seeds(recipe, first), start=first):
         yield demonstrate(env, seed, recipe.lesson, generator(Stream.DEMONSTRATION_TEACHER, recipe.number, episode))
 
 
 def as_text(messages: list[Message]) -> str:
-    """Returns the conversation as the chat template renders it."""
+    """Returns the conversation rendered with the chat template."""
     return "".join(f"{TURN_START}{m.role}\n{m.content}{TURN_END}\n" for m in messages)
 
 
 def encode(messages: list[Message], chat: ChatFormat) -> Sample:
-    """Returns tokens as a rollout has them, by the same chat format; every reply ends with its end-of-turn token."""
+    """Tokenises a conversation with the rollouts' chat format; every reply ends with its end-of-turn token."""
     system, first, *rest = messages
     parts = [(chat.first_prompt(system.content, first.content), False)]
     for message in rest:
@@ -77,7 +76,7 @@ def encode(messages: list[Message], chat: ChatFormat) -> Sample:
 def make_samples(
     recipes: Sequence[Recipe], tokenizer: PreTrainedTokenizerFast, workers: int, chunk: int = 500
 ) -> list[Sample]:
-    """Returns all samples of all recipes, in an order that does not depend on the number of workers."""
+    """Makes the samples of all recipes, in an order that does not depend on the number of workers."""
     jobs = [
         (replace(recipe, count=min(chunk, recipe.count - start)), start)
         for recipe in recipes
@@ -89,7 +88,7 @@ def make_samples(
 
 
 def _encode_job(tokenizer: PreTrainedTokenizerFast, job: tuple[Recipe, int]) -> list[Sample]:
-    """Returns without what comes after the last reply that is learnt from, and without episodes that have none."""
+    """Makes the samples of one job: each is cut after its last trained reply, and dropped if it has none."""
     chat = ChatFormat(tokenizer)
     samples = []
     for messages in conversations(*job):

@@ -2,9 +2,9 @@
 
 python -m rllib_ragen.models.tiny.game_model --env tic_tac_toe --out results/tic_tac_toe_model
 
-The embedded model was never told a game and names no legal move in one. This one reads the game's prompts (brief style)
-and answers with a legal action drawn evenly, named in its thought and again in its answer: it knows how to move, and
-prefers no move to another. Where the game can tell a position and a move in words (`TextGame.describe_for`,
+The embedded model was never trained on a game and names no legal move in one. This one reads the game's prompts (brief
+style) and answers with a legal action drawn evenly, named in its thought and again in its answer: it knows how to move,
+and prefers no move to another. Where the game can tell a position and a move in words (`TextGame.describe_for`,
 `describe_move`), the thought does: such a model sees what is there and what it does, and does not care. Made once, in
 about a minute on a core, and kept in the user's cache folder; those in `games/` come with the package.
 """
@@ -35,20 +35,20 @@ from rllib_ragen.models.quiet_libraries import quieten
 from rllib_ragen.models.tiny.teacher import Message
 
 RECIPE_VERSION = 1
-"""Part of every key: to be raised when the recipe changes or games are told otherwise; old models stay unused then."""
+"""Part of every cache key; raise it when the recipe or the games' texts change, so that old models are not used."""
 _NUM_GAMES = {"tic_tac_toe": 40_000}
-"""Random games that are learnt from. Rows of marks are seen only after some 10,000; what is merely copied takes few."""
+"""Random games for training, by game: tic-tac-toe's texts name lines of marks, which takes more games than copying."""
 _FEW_GAMES = 2_000
-"""Random games where none are told above: enough for the form of replies, and made in minutes."""
+"""Default number of random games: chosen freely, enough for the form of replies, and made in minutes."""
 _SHIPPED = Path(__file__).parent / "games"
 _VOCAB_SIZE = 512
-"""Tokens of the model's vocabulary: states and moves are few words."""
+"""Size of the model's vocabulary: chosen freely, because states and moves are few words."""
 _LEARNING_RATE, _BATCH_SIZE = 2e-3, 8
-"""Step of the optimiser and its batch, of the recipe that RECIPE_VERSION names."""
+"""Learning rate of AdamW and samples per batch: chosen freely; a change needs a new RECIPE_VERSION."""
 
 
 def game_model_folder(name: str, game: Mapping[str, object], limits: GameLimits) -> Path:
-    """Says where the model of game `name` with these settings is: in the package, or kept; it need not be there yet."""
+    """Returns the folder of the model of game `name`, in the package or in the cache; it need not exist yet."""
     told = {key: value for key, value in asdict(limits).items() if key in ("think", "list_actions")}
     asked = [RECIPE_VERSION, name, dict(game), told, num_games_of(name)]
     if ENVIRONMENTS.is_users(name):
@@ -61,7 +61,7 @@ def game_model_folder(name: str, game: Mapping[str, object], limits: GameLimits)
 
 
 def _source(name: str) -> str:
-    """Returns the code of a user's game, as far as its own module has it."""
+    """Returns the source of the module of a user's game."""
     game = ENVIRONMENTS.resolve(name)
     try:
         return inspect.getsource(inspect.getmodule(game) or game)
@@ -73,12 +73,12 @@ def _source(name: str) -> str:
 
 
 def num_games_of(name: str) -> int:
-    """Says how many random games the model of game `name` is made from."""
+    """Returns the number of random games that the model of game `name` is trained on."""
     return _NUM_GAMES.get(name, _FEW_GAMES)
 
 
 def ensure_game_model(name: str, game: Mapping[str, object], limits: GameLimits) -> Path:
-    """Returns the model's folder, made now unless it is there.
+    """Returns the folder of the model, which is made now unless it exists.
 
     Raises:
         ValueError: an unknown game or setting.
@@ -107,8 +107,8 @@ def make(out: Path, name: str, game: Mapping[str, object], limits: GameLimits, n
         out: folder to write.
         name: the game.
         game: its settings.
-        limits: how replies must look; the prompt style is brief in any case.
-        num_games: random games that are learnt from; None: as many as the game needs (`num_games_of`).
+        limits: form of the replies; the prompt style is always brief.
+        num_games: random games to train on; None: `num_games_of` the game.
     """
     import torch
 
@@ -136,22 +136,22 @@ def make(out: Path, name: str, game: Mapping[str, object], limits: GameLimits, n
     quieten()
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
-    facts = {"game": name, "settings": dict(game), "games": num_games, **made}
+    record = {"game": name, "settings": dict(game), "games": num_games, **made}
     temporary = out / "made.json.part"
-    temporary.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    temporary.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     os.replace(temporary, out / "made.json")
 
 
 def game_seeds(number: int) -> tuple[int, int]:
-    """Draws the seeds of the instance and of the chance in it, of one random game."""
+    """Returns the instance seed and the outcome seed of one random game."""
     return block_of(Stream.GAME_DEMONSTRATION_INSTANCES) + number, seed_of(Stream.GAME_DEMONSTRATION_OUTCOME, number)
 
 
 def random_game(env: TextGameEnv, number: int) -> Iterator[list[Message]]:
-    """Returns one game of random legal moves → what each seat that replied was told and said."""
-    instance, luck = game_seeds(number)
+    """Plays one game of random legal moves, and yields the conversation of each seat that replied."""
+    instance, outcome_seed = game_seeds(number)
     rng = generator(Stream.GAME_DEMONSTRATION_MOVES, number)
-    prompts, _ = env.reset(seed=instance, options={"outcome_seed": luck})
+    prompts, _ = env.reset(seed=instance, options={"outcome_seed": outcome_seed})
     talks: dict[str, list[Message]] = {seat: [Message("system", env.system_prompt)] for seat in env.possible_agents}
     while env.agents:
         replies = {}

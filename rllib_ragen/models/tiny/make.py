@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -28,13 +27,13 @@ from rllib_ragen.models.tiny.teacher import Lesson
 from rllib_ragen.models.tiny.tokenizer import train_tokenizer
 
 VOCAB_SIZE = 512
-"""Tokens of the vocabulary: all that prompts and replies of the tasks say fits."""
+"""Size of the vocabulary: chosen freely; prompts and replies of the tasks need fewer tokens."""
 _HEAD_SIZE = 32
-"""Size of an attention head: the smallest that vLLM's CPU attention serves."""
+"""Size of an attention head: the smallest that vLLM's CPU attention supports."""
 _WARMUP_STEPS = 50
-"""Steps over which the learning rate rises."""
+"""Steps over which the learning rate rises: chosen freely."""
 _LOG_EVERY = 50
-"""Steps between two lines of progress."""
+"""Steps between two lines of progress: chosen freely."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +47,16 @@ class Phase:
 
 
 MAX_PLAN = 5
-"""Moves of the longest Sokoban plan that is demonstrated."""
+"""Longest Sokoban plan that is demonstrated, in moves: as many as the default turn has; longer ones are left to RL."""
 _WORDS_NUMBER = 100
-"""Number of the first recipe of Bandit's and Countdown's model: far from those of the embedded one."""
+"""Number of the first recipe of Bandit's and Countdown's model: chosen freely, above those of the embedded model."""
 
 
-Settings = tuple[tuple[str, Any], ...]
+Settings = tuple[tuple[str, object], ...]
 
 
 def phases(scale: float) -> tuple[Phase, Phase]:
-    """Returns skill, then copying: names and numbers, among which the skills are kept up.
+    """Returns two phases: skills, then copying of names and numbers mixed with the skills.
 
     `scale` multiplies the episodes.
     """
@@ -99,7 +98,7 @@ def phases(scale: float) -> tuple[Phase, Phase]:
 
 
 def words_phases(scale: float) -> tuple[Phase, ...]:
-    """Returns those of Bandit's and Countdown's small model, which only has to copy names and numbers."""
+    """Returns the phases of Bandit's and Countdown's small model, which only has to copy names and numbers."""
     contrary: Settings = (("reversed", True),)
     silent: Settings = (("think", False),)
     kinds: list[tuple[str, int, Settings, Settings]] = [
@@ -134,7 +133,7 @@ def words_phases(scale: float) -> tuple[Phase, ...]:
 
 
 def recipes(scale: float) -> tuple[Recipe, ...]:
-    """Returns all that is demonstrated."""
+    """Returns the recipes of all phases."""
     return tuple(recipe for phase in phases(scale) for recipe in phase.recipes)
 
 
@@ -147,10 +146,10 @@ def build_model(
     intermediate_size: int = 256,
     max_length: int = 2_048,
 ) -> LlamaForCausalLM:
-    """Returns a small Llama, by default of 0.6M parameters.
+    """Builds a small Llama, by default of 0.6M parameters.
 
-    One KV head, because KV heads are what decoding costs on a CPU; head size 32, the smallest that vLLM's CPU attention
-    serves.
+    It has one KV head, because the cost of decoding on a CPU is in KV heads; head size 32, the smallest that vLLM's CPU
+    attention supports.
     """
     torch.manual_seed(seed)
     config = LlamaConfig(
@@ -171,7 +170,7 @@ def build_model(
 
 
 def batches(samples: list[Sample], batch_size: int, rng: np.random.Generator) -> list[list[Sample]]:
-    """Returns one epoch in batches of similar length, in random order."""
+    """Returns one epoch of batches of similar length, in random order."""
     order = rng.permutation(len(samples))
     pools = [order[i : i + 8 * batch_size] for i in range(0, len(order), 8 * batch_size)]
     chunks = []
@@ -182,7 +181,7 @@ def batches(samples: list[Sample], batch_size: int, rng: np.random.Generator) ->
 
 
 def loss_of(model: LlamaForCausalLM, batch: list[Sample]) -> torch.Tensor:
-    """Returns mean cross-entropy of the replies' tokens. Right-padded: causal attention needs no mask then."""
+    """Computes the mean cross-entropy of the replies' tokens. Right padding needs no mask with causal attention."""
     length = max(len(sample.token_ids) for sample in batch)
     ids = torch.zeros(len(batch), length, dtype=torch.long)
     trained = torch.zeros(len(batch), length, dtype=torch.bool)
@@ -194,7 +193,7 @@ def loss_of(model: LlamaForCausalLM, batch: list[Sample]) -> torch.Tensor:
 
 
 def train(model: LlamaForCausalLM, samples: list[Sample], phase: Phase, seed: int) -> dict[str, float]:
-    """Returns one epoch of AdamW with warm-up and cosine decay; returns what it cost and reached."""
+    """Trains one epoch of AdamW with warm-up and cosine decay → its cost and final loss."""
     plan = batches(samples, phase.batch_size, np.random.default_rng(seed))
     optimizer = torch.optim.AdamW(model.parameters(), lr=phase.learning_rate, betas=(0.9, 0.98), weight_decay=0.01)
     warmup = min(_WARMUP_STEPS, len(plan) // 4 + 1)
@@ -229,10 +228,10 @@ def make(out: Path, plan: Sequence[Phase], seed: int, workers: int, init: Path |
 
     Args:
         out: folder to write; all phases but the last one in subfolders of their names.
-        plan: phases, of which the tokenizer is made from the first.
-        seed: of initialisation and of the order of batches.
+        plan: phases; the tokenizer is made from the first.
+        seed: seed of the initialisation and of the order of batches.
         workers: processes that make demonstrations.
-        init: folder that the first phase has left, to go on from; None: from scratch.
+        init: folder of a finished first phase to continue from; None: from scratch.
     """
     made: dict[str, object] = {"seed": seed, "max_plan": MAX_PLAN} | _surroundings(plan)
     first = plan[0]
@@ -264,7 +263,7 @@ def make(out: Path, plan: Sequence[Phase], seed: int, workers: int, init: Path |
 
 
 def _surroundings(plan: Sequence[Phase]) -> dict[str, object]:
-    """Tells what the weights depend on beside the arguments, and what is taught."""
+    """Returns versions and recipes that the weights depend on beside the arguments."""
     return {
         "commit": _commit(),
         "threads": torch.get_num_threads(),
@@ -278,7 +277,7 @@ def _surroundings(plan: Sequence[Phase]) -> dict[str, object]:
 
 
 def _commit() -> str:
-    """Names the commit of the source, with a + where something in it is not committed; empty outside of git."""
+    """Returns the commit of the source, with a + if there are uncommitted changes; empty outside of git."""
     where = Path(__file__).parent
     found = subprocess.run(
         ["git", "describe", "--always", "--abbrev=40", "--dirty=+"],

@@ -1,4 +1,4 @@
-"""Where a run's model is: the folder that `model.path` names; for `tiny`, the small model that was taught the task."""
+"""The folder of a run's model: that of `model.path`; for `tiny`, the small model that was trained for the task."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rllib_ragen.models.folder import model_folder
 from rllib_ragen.models.tiny.game_model import ensure_game_model, game_model_folder
 
 _OF_WORDS = [name for task in ("bandit", "countdown") for name in (task, gym_id(task))]
-"""Tasks whose names and numbers must be copied: a model of their own learns that, beside Sokoban there is no room."""
+"""Tasks whose names and numbers must be copied: they have a model of their own, as the embedded one has no room."""
 _WORDS = Path(__file__).parent / "words"
 
 
@@ -33,7 +33,9 @@ def run_model_folder(config: RunConfig) -> Path:
 
 
 def ensure_run_model(config: RunConfig, say: Callable[[str], object] = print) -> Path:
-    """Says where the run's model is. The small model of a game is made if it is not there yet, and `say` is told so."""
+    """Returns the folder of the run's model, after making the small model of a game if necessary, which `say`
+    reports.
+    """
     folder = run_model_folder(config)
     if config.envs:
         return folder
@@ -46,9 +48,9 @@ def ensure_run_model(config: RunConfig, say: Callable[[str], object] = print) ->
 
 
 def check_taught(config: RunConfig) -> None:
-    """Refuses the small model where it was taught neither the task nor the form of reply: it would say nothing valid.
+    """Refuses the small model for tasks and reply forms that it was not trained for: no reply would be valid.
 
-    An environment of the user's own is theirs to judge, and a game has a small model of its own.
+    It does not check users' environments, and games have their own small models.
 
     Raises:
         ValueError: one sentence that names the key.

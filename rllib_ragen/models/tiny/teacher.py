@@ -8,21 +8,22 @@ later turns and places where a mistake has led, and gets no habit of making it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from ragen_envs.bandit.arm_names import PAIRS
 from ragen_envs.bandit.env import BanditEnv
 from ragen_envs.countdown.env import CountdownEnv
+from ragen_envs.frozen_lake.env import FrozenLakeTask
 from ragen_envs.reply import format_reply
 from ragen_envs.sokoban.env import SokobanEnv
 from ragen_envs.sokoban.room import MOVES as SOKOBAN_MOVES
 from ragen_envs.sokoban.room import shift
+from ragen_envs.task import AnyTask
 from ragen_envs.text import TextEnv
 
 _MAX_WANDERED_ACTIONS = 4
-"""Longest plan of a demonstration that wanders instead of solving: shorter than most solutions."""
+"""Most actions of a wandering reply: chosen freely."""
 _SYLLABLES = (
     *("ba", "can", "da", "el", "far", "gol", "ha", "in", "jo", "ket", "la", "mo", "no", "or", "pi", "qua", "ru", "sto"),
     *(
@@ -48,11 +49,11 @@ _SYLLABLES = (
 )
 
 _NAMES = sorted(name for pairs in PAIRS.values() for pair in pairs for name in pair)
-"""All arms' names as mere words, to be drawn in any two: which belong together, and which pays, is never shown."""
+"""Names of all arms, from which any two are drawn: the pairs, and the better arm, are never shown."""
 _INVENTED_SHARE = 0.25
-"""Share of episodes with invented names: enough that names are copied and not known by heart."""
+"""Share of episodes with invented names, so that names must be copied and not memorised: chosen freely."""
 _LETTERS = tuple("eeeetttaaaooiinnnssshhrrrdddlllcuumwfgypbvkjxqz")
-"""Letters about as often as English has them."""
+"""Letters of invented names, roughly by their frequency in English."""
 
 
 @dataclass(frozen=True)
@@ -62,21 +63,21 @@ class Message:
     role: str
     content: str
     trained: bool = True
-    """Whether an assistant's message is learnt from."""
+    """Whether an assistant's message is trained on."""
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """How the teacher plays an episode."""
+    """Settings of how the teacher plays an episode."""
 
     wander_rate: float = 0.0
-    """Chance, at each turn but the last, of a reply of random actions that is not learnt from."""
+    """Chance, at each turn but the last, of a reply of random actions that is not trained on."""
     max_plan: int | None = None
-    """Bound on the shortest solution: where it is longer, the teacher says nothing and the episode ends; None: none."""
+    """Longest solution that the teacher shows: it ends the episode if the shortest one is longer; None: no bound."""
 
 
 def demonstrate(env: TextEnv, seed: int, lesson: Lesson, rng: np.random.Generator) -> list[Message]:
-    """Returns one episode played by the teacher, on a train instance; without a trained reply if it had nothing to say.
+    """Plays one episode as the teacher, on a train instance → its messages, maybe without a trained reply.
 
     Args:
         env: the text environment; its limits cap the plan.
@@ -113,15 +114,14 @@ def _random_plan(env: TextEnv, rng: np.random.Generator) -> list[str]:
     return [env.task.random_action(rng) for _ in range(count)]
 
 
-def _thought(task: Any, plan: list[str]) -> str:
-    """Returns the plan in words, in the coordinates that the observation uses."""
+def _thought(task: AnyTask, plan: list[str]) -> str:
+    """Returns the plan in words, with the coordinates of the observation."""
     if isinstance(task, SokobanEnv):
         return _sokoban_thought(task, plan)
     if isinstance(task, BanditEnv | CountdownEnv):
         return f"{task.describe()} : {plan[0]}".replace("\n", " ")
-    cells = getattr(task, "path_cells", None)
-    if cells is not None:
-        path = " ".join(f"go {r} {c}" for r, c in cells(plan))
+    if isinstance(task, FrozenLakeTask):
+        path = " ".join(f"go {r} {c}" for r, c in task.path_cells(plan))
         return f"{task.describe_positions()} : {path}"
     raise NotImplementedError(f"{task.title} has no plans in words")
 
@@ -138,9 +138,7 @@ def _sokoban_thought(task: SokobanEnv, plan: list[str]) -> str:
 
 
 def _with_invented_arms(task: BanditEnv, messages: list[Message], rng: np.random.Generator) -> list[Message]:
-    """Returns the same with names that mean nothing: the model learns to read and write names, not which of them
-    pays.
-    """
+    """Returns the messages with other arm names, so that the model learns to copy names, not which of them pays."""
     first, second = rng.permutation(_NAMES)[:2]
     invented = rng.random() < _INVENTED_SHARE
     names = {
@@ -157,6 +155,6 @@ def _with_invented_arms(task: BanditEnv, messages: list[Message], rng: np.random
 
 
 def _invented_name(rng: np.random.Generator) -> str:
-    """Joins syllables or letters: a model that can copy both can copy any name."""
+    """Draws a name of syllables or letters: a model that can copy both can copy any name."""
     parts, fewest, most = (_SYLLABLES, 2, 4) if rng.random() < 0.5 else (_LETTERS, 4, 9)
     return "".join(rng.choice(parts, size=int(rng.integers(fewest, most + 1)))).capitalize()

@@ -21,7 +21,7 @@ _ISOLATED = Regex(r" ?[#_√]| ?[POXSG](?![a-z])| ?[0-9]|\n")
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenizerFast:
-    """Returns a tokenizer of at most `vocab_size` tokens whose merges come from `texts`."""
+    """Trains a tokenizer of at most `vocab_size` tokens on `texts`."""
     core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.Sequence(
         [

@@ -1,4 +1,4 @@
-"""What a rollout engine is: requests go in by key, finished replies come out, weights are replaced in between."""
+"""The interface of rollout engines: requests by key in, finished replies out, and weights replaced in between."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EngineFailure:
-    """One request that could not be answered; the others go on."""
+    """A request that failed; the others go on."""
 
     error: str
     """One sentence for the trajectory's `error`."""
 
 
 class EngineDead(RuntimeError):
-    """The engine as a whole is gone: nothing in flight will finish, and it must be built anew."""
+    """The whole engine is gone: nothing in flight will finish, and it must be built anew."""
 
 
 BUSY = "weights cannot change while requests are in flight: reset() or poll() first"
-"""What `load_weights` raises as RuntimeError then."""
+"""Message of the RuntimeError of `load_weights` while requests are in flight."""
 
 
 class Engine(ABC):
     """Samples replies for many episodes at once.
 
-    A key names an episode. Each request brings the episode's whole context; the engine may reuse what it has cached
-    for that key or prefix. Nothing about the result may depend on what is cached or on the other requests.
+    A key names an episode. Each request has the episode's whole context; the engine may reuse its cache for that key or
+    prefix. The result must not depend on the cache or on other requests.
     """
 
     max_context: int
-    """Tokens of prompt and reply of one episode."""
+    """Most tokens of prompt and reply of one episode."""
     vocab_size: int
     version: int = 0
-    """Number of updates of the weights that sample now."""
+    """Policy version of the current weights: their number of updates."""
 
     @abstractmethod
     def add(self, key: int, prompt_ids: Sequence[int], sampling: Sampling) -> None:
         """Submits one request for episode `key`. `prompt_ids` is the whole context so far.
 
-        A request that cannot be served (context too long, unknown token) comes back from `poll` as EngineFailure.
+        A request that cannot be served (context too long, unknown token) is returned by `poll` as EngineFailure.
 
         Raises:
             ValueError: `key` already has a request in flight.
@@ -54,7 +54,7 @@ class Engine(ABC):
 
     @abstractmethod
     def poll(self) -> list[tuple[int, Sampled | EngineFailure]]:
-        """Works until at least one request is finished and returns all finished; empty only if none is in flight.
+        """Works until at least one request is finished → all finished ones; empty only if none is in flight.
 
         Raises:
             EngineDead: no request can ever finish.
@@ -62,7 +62,7 @@ class Engine(ABC):
 
     @abstractmethod
     def forget(self, key: int) -> None:
-        """Ends an episode: frees what is cached for it, and drops its request if one is in flight."""
+        """Ends an episode: frees its cache, and drops its request if one is in flight."""
 
     @abstractmethod
     def load_weights(self, named: Mapping[str, torch.Tensor], version: int) -> None:
@@ -76,7 +76,7 @@ class Engine(ABC):
         """
 
     def prompt_error(self, prompt: Sequence[int], sampling: Sampling) -> str:
-        """Says why a request cannot be served; empty if it can."""
+        """Returns why a request cannot be served; empty if it can."""
         if not prompt or min(prompt) < 0 or max(prompt) >= self.vocab_size:
             return f"the prompt is empty or holds a token id outside 0…{self.vocab_size - 1}"
         if min(self.max_context - len(prompt), sampling.max_tokens) < 1:
@@ -84,7 +84,7 @@ class Engine(ABC):
         return ""
 
     def sleep(self) -> None:  # noqa: B027 - optional: most engines have nothing to free
-        """Frees device memory while nobody samples; nothing may be in flight. `wake` or `load_weights` ends it."""
+        """Frees device memory between samplings; no request may be in flight. `wake` or `load_weights` ends it."""
 
     def wake(self) -> None:  # noqa: B027
         """Makes a sleeping engine ready to sample; its cache is empty then."""

@@ -1,4 +1,4 @@
-"""Which engine generates, and why, in one sentence. Imports nothing heavy: the answer is wanted before a run starts."""
+"""Choice of the engine, with the reason in one sentence. Imports nothing heavy: it is made before a run starts."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from rllib_ragen.models.folder import language_config
 EngineName = Literal["hf", "vllm"]
 
 VLLM_CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
-"""What vLLM's CPU attention serves (0.32)."""
+"""Head sizes that vLLM's CPU attention supports, in version 0.32."""
 
 
 @dataclass(frozen=True)
 class EngineChoice:
-    """The engine, and the sentence that tells a user why."""
+    """The chosen engine, and a sentence with the reason."""
 
     name: EngineName
     why: str
 
 
 def vllm_installed() -> bool:
-    """Says whether `import vllm` would find something."""
+    """Returns whether `import vllm` would find the package."""
     return find_spec("vllm") is not None
 
 
@@ -37,19 +37,19 @@ def choose_engine(
     installed: bool | None = None,
     num_policies: int = 1,
 ) -> EngineChoice:
-    """Returns asked-for means used; `auto` takes vLLM where it is installed, has a process of its own and can serve the
-    model.
+    """Chooses the engine: the one asked for, or with `auto` vLLM if it is installed, has its own process and supports
+    the model.
 
-    Several policies in one runner have an engine each. On a CPU `auto` takes hf for them: a vLLM engine there costs
-    more than a GB, whatever its model.
+    Several policies in one runner have an engine each. On a CPU `auto` takes hf for them: a vLLM engine there takes
+    more than a GB for any model.
 
     Args:
         asked: the config's `rollout.engine`.
-        num_env_runners: 0 means that sampling happens in the driver's process, where vLLM must not live.
+        num_env_runners: 0: sampling is in the driver's process, where vLLM is not allowed.
         model_path: folder of the model; its config.json is read.
         on_gpu: whether runners have a GPU.
         installed: whether vLLM is installed; default: looked up.
-        num_policies: that one env runner samples with.
+        num_policies: policies per env runner.
 
     Raises:
         ValueError: vLLM is asked for and cannot be used, or an unknown engine is asked for.
@@ -75,7 +75,7 @@ def choose_engine(
 
 
 def _obstacle(num_env_runners: int, model_path: Path, on_gpu: bool, installed: bool) -> str:
-    """Says why vLLM cannot be used; empty if it can."""
+    """Returns why vLLM cannot be used; empty if it can."""
     if not installed:
         return "vLLM is not installed (GPU: pip install 'rllib_ragen[vllm]'; CPU: requirements/cpu.txt)"
     if num_env_runners < 1:
@@ -88,7 +88,7 @@ def _obstacle(num_env_runners: int, model_path: Path, on_gpu: bool, installed: b
 
 
 def _head_size(model_path: Path) -> int | None:
-    """Returns head size that a model folder's config.json states, or None if it states none."""
+    """Returns the head size in a model folder's config.json, or None."""
     if not (model_path / "config.json").is_file():
         raise ValueError(f"model folder {str(model_path)!r} has no config.json")
     config = language_config(model_path)

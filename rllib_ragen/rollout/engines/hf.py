@@ -27,16 +27,18 @@ from rllib_ragen.types import Sampled, Sampling
 Result = tuple[int, Sampled | EngineFailure]
 
 _WAITING_SHARE = 8
-"""Live requests per waiting one from which on there is a prefill: later leaves rows idle, sooner makes small passes."""
+"""A prefill starts at one waiting request per so many live ones: chosen freely; with a larger share rows stay idle,
+with a smaller one passes get small.
+"""
 _DENSE_SHARE = 0.7
-"""Share of live rows from which on computing the idle ones too is cheaper than gathering the live
-ones' keys. It decides on speed alone: replies are the same either way."""
+"""Share of live rows above which idle rows are computed, too, instead of gathering the live ones' keys: chosen freely.
+It decides on speed alone: replies are the same either way."""
 
 
 class HFEngine(Engine):
-    """Samples with a transformers model in this process, on the model's device.
+    """An engine with a transformers model in this process, on the model's device.
 
-    The model may be shared with a learner: call `weights_changed` after each update then, instead of `load_weights`.
+    The model may be shared with a learner: then call `weights_changed` after each update, instead of `load_weights`.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class HFEngine(Engine):
 
     @property
     def device(self) -> torch.device:
-        """Where the model lives."""
+        """Device of the model."""
         return self.model.device
 
     def add(self, key: int, prompt_ids: Sequence[int], sampling: Sampling) -> None:
@@ -113,7 +115,7 @@ class HFEngine(Engine):
         self.weights_changed(version)
 
     def weights_changed(self, version: int) -> None:
-        """Drops every cache and takes the new version: the (shared) model's weights have been updated in place."""
+        """Drops every cache and sets the new version, after the (shared) model's weights have been updated in place."""
         if self._waiting or self._decoding:
             raise RuntimeError(BUSY)
         self._rows.release_all()
@@ -130,7 +132,7 @@ class HFEngine(Engine):
         del self._cache
 
     def _admit(self) -> list[Request]:
-        """Returns waiting requests that have, or now get, a row."""
+        """Assigns free rows to waiting requests → the requests with a row."""
         admitted = []
         for request in list(self._waiting.values()):
             if self._rows.assign(request, busy=self._decoding.keys() | self._waiting.keys()):
@@ -139,7 +141,7 @@ class HFEngine(Engine):
         return admitted
 
     def _prefill(self, requests: list[Request]) -> list[Result]:
-        """Prefills in as many passes as the token limit and shared prefixes (computed once, then copied) ask for."""
+        """Prefills in as many passes as the token limit and shared prefixes (computed once, then copied) require."""
         results: list[Result] = []
         while requests:
             plan = share_prefixes(requests, self._rows.computed())
@@ -158,7 +160,7 @@ class HFEngine(Engine):
         return results
 
     def _prefill_pass(self, batch: list[Request]) -> Tensor:
-        """Returns one pass over the new tokens of `batch`, right-aligned, so that the last column is every row's last
+        """Runs one pass over the new tokens of `batch`, right-aligned, so that the last column has every row's last
         token.
         """
         width = max(request.num_new for request in batch)
@@ -201,7 +203,7 @@ class HFEngine(Engine):
         return Window(None if rows is None else rows.to(on), size, int(position.max()) + 1, *index)
 
     def _forward(self, tokens: Tensor, positions: Tensor, window: Window) -> Tensor:
-        """Logits [B, V] of the last column. Key j is visible to a query at position p if j ≤ p."""
+        """Computes the logits [B, V] of the last column. Key j is visible to a query at position p if j ≤ p."""
         beat()
         self._cache.set_window(window)
         positions = positions.to(self.device)
@@ -218,7 +220,7 @@ class HFEngine(Engine):
         return logits.float()
 
     def _advance(self, batch: list[Request], logits: Tensor, where: Tensor | None) -> list[Result]:
-        """Samples the next token of each request; returns those that have ended."""
+        """Samples the next token of each request → the finished ones."""
         if where is not None:
             logits = logits[where.to(logits.device)]
         tokens, logprobs = sample_tokens(logits, sampling_tensors(batch, logits.device))
@@ -259,7 +261,7 @@ def _check_servable(model: PreTrainedModel, max_context: int) -> None:
 
 @contextmanager
 def _evaluating(model: PreTrainedModel) -> Iterator[None]:
-    """Switches to evaluation mode (no dropout) inside, and back afterwards."""
+    """Sets evaluation mode (no dropout) in its context, and restores the mode afterwards."""
     training = model.training
     if training:
         model.eval()

@@ -1,4 +1,4 @@
-"""Prompts that begin alike are computed once: the members of a group, and everybody's system message."""
+"""Shared prefixes of prompts, computed once: those of a group's members, and the system message of all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from rllib_ragen.rollout.engines.requests import Request, common_prefix
 
 _WORTHWHILE = 16
-"""Shared tokens below which a copy, or one more pass, costs more than it saves."""
+"""Least number of shared tokens that is copied, or waited for by one pass: chosen freely."""
 
 
 @dataclass(frozen=True)
@@ -22,22 +22,22 @@ class Copy:
 
 @dataclass
 class Plan:
-    """What to do in the next prefill pass."""
+    """The next prefill pass."""
 
     copies: list[Copy] = field(default_factory=list)
-    """Done before the pass."""
+    """Copies between rows before the pass."""
     ready: list[Request] = field(default_factory=list)
     """Requests of this pass."""
     later: list[Request] = field(default_factory=list)
-    """Requests that share more with one of this pass than with any row, and so had better wait for it."""
+    """Requests for a later pass: they share more with one of this pass than with any row."""
 
 
 def share_prefixes(requests: Sequence[Request], rows: Sequence[tuple[list[int], int]]) -> Plan:
     """Plans one prefill pass.
 
     Args:
-        requests: what is to be prefilled. Those with something cached of their own (later turns) just go ahead.
-        rows: (tokens, row) of what is in the cache.
+        requests: requests to prefill. Those with cached tokens of their own (later turns) are always ready.
+        rows: (tokens, row) of the cache.
 
     Returns:
         A plan with at least one ready request.

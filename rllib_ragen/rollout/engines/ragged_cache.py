@@ -1,4 +1,4 @@
-"""A preallocated KV cache whose rows have lengths of their own, as a transformers Cache."""
+"""A preallocated KV cache, as a transformers Cache, whose rows have different lengths."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 @dataclass(frozen=True)
 class Window:
-    """What one forward pass reads and writes. All index tensors are int64; B is the batch, N the tokens written."""
+    """The cache positions of one forward pass. All index tensors are int64; B is the batch, N the tokens written."""
 
     rows: Tensor | None
-    """[B] cache rows of the batch; None: the first `num_rows` ones, which are then read without a copy."""
+    """[B] cache rows of the batch; None: the first `num_rows` rows, read without a copy."""
     num_rows: int
     num_keys: int
-    """Keys that are read of each row: at least the longest row."""
+    """Number of keys that are read of each row: at least the longest row's."""
     batch_index: Tensor
-    """[N] where the written tokens are in the batch …"""
+    """[N] rows of the written tokens in the batch."""
     query_index: Tensor
     cache_row: Tensor
-    """[N] … and where they go in the cache."""
+    """[N] rows of the written tokens in the cache."""
     position: Tensor
 
 
@@ -57,11 +57,11 @@ class RaggedLayer(CacheLayerMixin):
         return self.window.num_keys, 0
 
     def get_seq_length(self) -> int:
-        """Returns keys of the current window; rows have lengths of their own, so callers pass positions."""
+        """Returns the number of keys of the current window; callers pass positions, because rows differ in length."""
         return 0 if self.window is None else self.window.num_keys
 
     def get_max_length(self) -> int:
-        """Tokens a row can hold."""
+        """Returns the number of tokens that a row can hold."""
         return self.max_context
 
 
@@ -73,12 +73,12 @@ class RaggedCache(Cache):
         super().__init__(layers=list(self._ragged))
 
     def set_window(self, window: Window) -> None:
-        """Sets what the next forward pass reads and writes."""
+        """Sets the window of the next forward pass."""
         for layer in self._ragged:
             layer.window = window
 
     def clear_row(self, row: int) -> None:
-        """Zeroes a row, so that non-finite entries cannot leak through masked positions into its next owner."""
+        """Zeroes a row, so that non-finite entries cannot reach its next owner through masked positions."""
         for layer in self._ragged:
             if layer.keys is not None and layer.values is not None:
                 layer.keys[row].zero_()

@@ -1,4 +1,4 @@
-"""Bookkeeping of the hf engine: one request's state, and which episode owns which row of the cache."""
+"""Bookkeeping of the hf engine: the state of requests, and the owners of cache rows."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ from rllib_ragen.types import Sampled, Sampling
 
 @dataclass
 class Request:
-    """One reply in the making."""
+    """A request in progress."""
 
     key: int
     prompt: list[int]
     sampling: Sampling
     max_new: int
-    """Tokens it may take: what was asked, and what fits."""
+    """Most tokens of the reply: as many as were asked for and fit."""
     uniforms: npt.NDArray[np.float64]
-    """[max_new] drawn from the request's own seed, one per token."""
+    """[max_new] random numbers from the request's own seed, one per token."""
     row: int = -1
     cached: int = 0
-    """Leading prompt tokens whose keys the row already holds."""
+    """Number of leading prompt tokens whose keys the row already holds."""
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
 
     @classmethod
     def make(cls, key: int, prompt: list[int], sampling: Sampling, room: int) -> Request:
-        """Returns a request with its random numbers drawn."""
+        """Makes a request and draws its random numbers."""
         max_new = min(sampling.max_tokens, room)
         return cls(key, prompt, sampling, max_new, np.random.default_rng(sampling.seed).random(max_new))
 
     @property
     def num_new(self) -> int:
-        """Prompt tokens to prefill."""
+        """Number of prompt tokens to prefill."""
         return len(self.prompt) - self.cached
 
     @property
     def length(self) -> int:
-        """Tokens of prompt and reply so far."""
+        """Number of tokens of prompt and reply so far."""
         return len(self.prompt) + len(self.tokens)
 
     def push(self, token: int, logprob: float) -> bool:
-        """Takes a sampled token; whether the reply has ended."""
+        """Adds a sampled token → whether the reply has ended."""
         self.tokens.append(token)
         self.logprobs.append(logprob)
         return token in self.sampling.stop_token_ids or len(self.tokens) >= self.max_new
@@ -60,7 +60,7 @@ class Request:
 
 
 def sampling_tensors(batch: Sequence[Request], device: torch.device) -> SamplingTensors:
-    """Returns the settings of the next token of each request."""
+    """Returns the sampling settings of the next token of each request."""
     settings = [request.sampling for request in batch]
     columns = (
         torch.tensor([s.temperature for s in settings], dtype=torch.float32),
@@ -79,14 +79,14 @@ class _Owner:
 
 
 class Rows:
-    """Which episode owns which cache row. Idle episodes keep theirs until another one needs it (oldest first)."""
+    """The episodes that own cache rows. Idle ones keep theirs until another episode needs it (oldest first)."""
 
     def __init__(self, count: int) -> None:
         self._free = list(range(count))
         self._owners: dict[int, _Owner] = {}
 
     def assign(self, request: Request, busy: Collection[int]) -> bool:
-        """Gives `request` a row and tells it how much of its prompt is cached there; False if all rows are busy."""
+        """Assigns a row to `request` and sets its `cached` → False if all rows are busy."""
         owner = self._owners.pop(request.key, None) or self._new_owner(busy)
         if owner is None:
             return False
@@ -97,15 +97,15 @@ class Rows:
         return True
 
     def prefilled(self, request: Request) -> None:
-        """Notes that the row of `request` holds its whole prompt."""
+        """Records that the row of `request` holds its whole prompt."""
         self._owners[request.key].token_ids = request.prompt
 
     def computed(self) -> list[tuple[list[int], int]]:
-        """Returns (tokens whose keys it holds, row) of every row that holds any."""
+        """Returns (tokens with keys in the row, row) of every row that is not empty."""
         return [(owner.token_ids, owner.row) for owner in self._owners.values() if owner.token_ids]
 
     def keep(self, request: Request) -> None:
-        """Keeps a complete reply: its row holds all but the last token, which was never fed."""
+        """Records a complete reply: its row holds the keys of all tokens but the last, which was never fed."""
         owner = self._owners.pop(request.key)
         owner.token_ids = request.prompt + request.tokens[:-1]
         self._owners[request.key] = owner
@@ -131,7 +131,7 @@ class Rows:
 
 
 def common_prefix(left: list[int], right: list[int]) -> int:
-    """Returns length of the longest common prefix."""
+    """Returns the length of the longest common prefix."""
     limit = min(len(left), len(right))
     if left[:limit] == right[:limit]:
         return limit

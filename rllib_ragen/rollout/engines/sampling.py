@@ -1,4 +1,4 @@
-"""Sampling one token per row, from one uniform per row: what a row draws depends on its own logits and seed alone."""
+"""Sampling one token per row from one uniform number: a row's token depends only on its own logits and seed."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class SamplingTensors:
-    """Settings of B rows, as [B] tensors."""
+    """Sampling settings of B rows, as [B] tensors."""
 
     temperature: Tensor
-    """0 means greedy."""
+    """Temperature; 0: greedy."""
     top_p: Tensor
     top_k: Tensor
-    """0 means the whole vocabulary."""
+    """Number of likeliest tokens to sample from; 0: the whole vocabulary."""
     uniforms: Tensor
     """Random numbers in [0, 1), float64."""
 
     @property
     def truncates(self) -> bool:
-        """Whether any row cuts off part of the vocabulary."""
+        """Whether any row truncates the vocabulary."""
         return bool((self.top_p < 1).any() or (self.top_k > 0).any())
 
 
 def sample_tokens(logits: Tensor, settings: SamplingTensors) -> tuple[Tensor, Tensor]:
-    """Returns one token per row by inverse CDF.
+    """Samples one token per row by inverse CDF.
 
     Args:
         logits: [B, V] float32.
         settings: temperature, truncation and uniforms of each row.
 
     Returns:
-        (tokens [B] int64, log-probs [B] float32): the log-prob of the token under the distribution it was drawn from;
-        of a greedy token under the untempered one. NaN marks a row whose logits are no distribution.
+        (tokens [B] int64, log-probs [B] float32): the log-prob of the token under the distribution that it was drawn
+        from, of a greedy token under the untempered one. NaN marks a row whose logits are not a distribution.
     """
     greedy = settings.temperature == 0
     temperature = torch.where(greedy, torch.ones_like(settings.temperature), settings.temperature)

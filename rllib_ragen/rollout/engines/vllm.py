@@ -1,8 +1,8 @@
 """vLLM as the rollout engine, driven step by step so that rollouts stay continuous.
 
-A vLLM engine wants a process of its own: it reseeds the global random generators, fixes torch's thread count and takes
-the default process group. Never build one in a learner or in the driver. Where several share a process, each has its
-scheduler and workers in processes of their own.
+A vLLM engine needs its own process: it reseeds the global random generators, sets torch's thread count and takes the
+default process group. Never build one in a learner or in the driver. If several share a process, each has its scheduler
+and workers in separate processes.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 Result = tuple[int, Sampled | EngineFailure]
 
 _MIN_BATCHED_TOKENS = 8192
-"""Tokens of one pass, at least: fewer would cut the prompts of many episodes into many passes."""
+"""Least token budget of one pass: chosen freely, so that the prompts of many episodes fit into few passes."""
 _MAX_CPU_CACHE_BYTES = 2 << 30
-"""Largest KV cache on a CPU where none is asked for: memory that most machines have to spare."""
+"""Largest default KV cache on a CPU: chosen freely."""
 _BLOCK_TOKENS = 32
-"""Tokens of a block of the KV cache on a CPU."""
+"""Tokens of a KV-cache block on a CPU: chosen freely."""
 _WORKER = "rllib_ragen.rollout.engines.vllm_worker.WeightSync"
 _alive: list[VLLMEngine] = []
 
 
 class VLLMEngine(Engine):
-    """Samples with vLLM, in this process unless other processes are asked for."""
+    """An engine with vLLM, in this process unless other processes are asked for."""
 
     def __init__(
         self,
@@ -169,10 +169,11 @@ class VLLMEngine(Engine):
         self._replace_weights(named, load, version)
 
     def join_channel(self, meeting: Rendezvous, first_rank: int, host: str) -> None:
-        """Makes all workers receivers of a weight channel, with ranks from `first_rank` on. Blocks until all came.
+        """Joins all workers as receivers of a weight channel, with ranks from `first_rank`. Blocks until all have
+        joined.
 
         Raises:
-            EngineDead: the others did not come.
+            EngineDead: the others did not join.
         """
         try:
             self._engine.collective_rpc("ragen_join", args=(meeting.to_json(), first_rank, host))
@@ -180,12 +181,12 @@ class VLLMEngine(Engine):
             raise EngineDead(f"vLLM could not join the channel for weights: {error}") from error
 
     def receive_weights(self, specs: Sequence[TensorSpec], version: int) -> None:
-        """Does as `load_weights`, with what the channel's sender sends meanwhile."""
+        """Replaces the weights as `load_weights` does, with those that the channel's sender sends."""
         named = {name: torch.empty(shape, dtype=getattr(torch, dtype), device="meta") for name, shape, dtype in specs}
         self._replace_weights(named, lambda: self._engine.collective_rpc("ragen_receive", args=(list(specs),)), version)
 
     def _replace_weights(self, named: Mapping[str, torch.Tensor], load: Callable[[], object], version: int) -> None:
-        """Calls `load` after the checks of `load_weights` on names and shapes; the cache goes."""
+        """Calls `load` after the checks of names and shapes of `load_weights`, and drops the cache."""
         if self._in_flight:
             raise RuntimeError(BUSY)
         self._spec.check(named)
@@ -268,7 +269,7 @@ class VLLMEngine(Engine):
 
 
 def _check_processes(separate: bool, too_many_workers: bool) -> None:
-    """Checks that the engine can live beside others of this process, and its workers where they are wanted."""
+    """Checks that the engine can run beside others of this process, and its workers in the processes asked for."""
     if _alive and not (separate and all(engine._apart for engine in _alive)):
         raise RuntimeError("this process already has a vLLM engine: close() it first, or give both separate_process")
     if too_many_workers:
@@ -276,7 +277,7 @@ def _check_processes(separate: bool, too_many_workers: bool) -> None:
 
 
 def prepare_process(on_gpu: bool) -> None:
-    """Sets the environment variables that vLLM reads when it is imported. What the user has set stays."""
+    """Sets the environment variables that vLLM reads when it is imported, unless the user has set them."""
     settings = {
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_LOGGING_LEVEL": "ERROR",
@@ -291,7 +292,7 @@ def prepare_process(on_gpu: bool) -> None:
 
 
 def _fixed_args(on_gpu: bool, max_context: int) -> Tree:
-    """Returns the engine arguments that nobody chooses."""
+    """Returns the engine arguments that have no setting."""
     # Seeded requests and chunked prefill together crash vLLM's CPU backend: prompts are taken whole there.
     cpu_only: Tree = {} if on_gpu else {"enable_chunked_prefill": False, "block_size": _BLOCK_TOKENS}
     return {
@@ -325,12 +326,12 @@ def _sampling_params(sampling: Sampling, room: int) -> SamplingParams:
 
 
 def _weight_spec(config: object) -> WeightSpec:
-    """Returns names and shapes of the model's weights, without making it."""
+    """Returns names and shapes of the model's weights, without loading it."""
     return WeightSpec.of(empty_model(config))
 
 
 def _cpu_cache_bytes(config: Any, dtype: str, max_context: int, max_rows: int, sharers: int) -> int:
-    """Returns bytes of max_rows full contexts, at most an equal share of 2 GiB but at least two contexts."""
+    """Returns the bytes of max_rows full contexts, at most an equal share of 2 GiB but at least two contexts."""
     text = config.get_text_config()
     head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     per_token: int = 2 * text.num_hidden_layers * text.num_key_value_heads * head * (4 if dtype == "float32" else 2)

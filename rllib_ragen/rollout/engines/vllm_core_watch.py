@@ -1,4 +1,4 @@
-"""Notices that vLLM's engine process has ended: its client would wait for an answer for ever."""
+"""A watch for the end of vLLM's engine process, after which its client would wait for an answer for ever."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 from rllib_ragen.rollout.engines.base import EngineDead
 
 _SWEEP_S, _SWEEPS = 0.5, 60
-"""A call may have begun just before vLLM itself knew of the end."""
+"""Seconds between two sweeps over open calls after the end, and number of sweeps: chosen freely, half a minute,
+because a call may have begun before vLLM itself noticed the end.
+"""
 
 
 def watch_core(client: Any) -> None:

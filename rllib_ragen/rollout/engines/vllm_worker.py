@@ -1,4 +1,4 @@
-"""Runs inside vLLM's worker: loads new weights in place. Imported by name, in this process or another."""
+"""The extension of vLLM's workers that loads new weights in place. Imported by name, in this process or another."""
 
 from __future__ import annotations
 
@@ -31,18 +31,20 @@ class WeightSync:
                 method.process_weights_after_loading(module)
 
     def ragen_zero_cache(self: Any) -> None:
-        """Zeroes the KV cache: a non-finite entry spoils whoever owns its block next, even where it is masked."""
+        """Zeroes the KV cache: a non-finite entry would spoil the next owner of its block, even if masked."""
         for cache in self.model_runner.kv_caches:
             cache.zero_()
 
     def ragen_join(self: Any, meeting: Tree, first_rank: int, host: str) -> None:
-        """Becomes a receiver of a weight channel; the engine's workers have ranks from `first_rank` on."""
+        """Joins a weight channel as a receiver; the engine's workers have ranks from `first_rank`."""
         self.ragen_channel = WeightChannel.join(Rendezvous(**meeting), first_rank + self.rank, host, self.device)
 
     def ragen_receive(self: Any, specs: list[TensorSpec]) -> None:
-        """Does as `ragen_load`, with the weights that the channel's sender sends."""
+        """Replaces all weights, as `ragen_load` does, by those that the channel's sender sends."""
         self.ragen_load(self.ragen_channel.receive(specs))
 
     def ragen_load_file(self: Any, path: str) -> None:
-        """Does as `ragen_load`, from a safetensors file: tensors do not survive the way to another process."""
+        """Replaces all weights, as `ragen_load` does, from a safetensors file, because tensors cannot be sent to
+        another process.
+        """
         self.ragen_load(load_file(Path(path)).items())

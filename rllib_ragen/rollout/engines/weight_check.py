@@ -11,12 +11,12 @@ from torch import nn
 
 @dataclass(frozen=True)
 class WeightSpec:
-    """What an update must hold."""
+    """Names and shapes of a model's weights."""
 
     shapes: Mapping[str, torch.Size]
     """Shape of every entry of the state dict."""
     twins: Mapping[str, str]
-    """Tied entries: each name → the first name of the same tensor. One of a group is enough."""
+    """First name of the same tensor, by tied name. An update needs only one name of each tensor."""
 
     @classmethod
     def of(cls, model: nn.Module) -> WeightSpec:
@@ -28,7 +28,7 @@ class WeightSpec:
         return cls({name: tensor.shape for name, tensor in model.state_dict().items()}, twins)
 
     def check(self, given: Mapping[str, torch.Tensor]) -> None:
-        """Raises ValueError, naming the first offender, if `given` is not exactly one set of weights."""
+        """Raises ValueError, naming the first bad entry, if `given` is not exactly one set of weights."""
         unknown = sorted(set(given) - set(self.shapes))
         if unknown:
             raise ValueError(f"weights hold {unknown[0]!r}, which the model has not ({len(unknown)} such)")

@@ -1,4 +1,4 @@
-"""What TensorBoard shows of a run: curves, a trajectory of every iteration as text, and two figures."""
+"""The TensorBoard log of a run: curves, a trajectory of every iteration as text, and two figures."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ class TensorBoardTracker:
 
 
 def as_text(record: Row) -> str:
-    """Returns Markdown in which every line of a model or a task is an indented code block: TensorBoard renders none of
-    it.
+    """Returns Markdown with every line of a model or a task in an indented code block, which TensorBoard does not
+    render.
     """
     parts = [f"group {record['group_id']}, return {record['return']:g}, {record['stop_reason']}"]
     for number, turn in enumerate(record["turns"], start=1):
@@ -103,7 +103,7 @@ def _by_environment(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def regime_figure(rows: Sequence[Row], sample: str) -> Figure:
-    """Returns the measurements in the plane of entropy and information, later ones darker, coloured by their regime."""
+    """Draws the measurements in the plane of entropy and information, later ones darker, coloured by their regime."""
     measured = [row for row in rows if row.get(f"{sample}_{_REGIME}") is not None]
     numbers = np.array([[row[f"{sample}_{name}"] for name in (_X, _Y, _REGIME)] for row in measured], np.float64)
     figure, axes = _figure()
@@ -118,7 +118,7 @@ def regime_figure(rows: Sequence[Row], sample: str) -> Figure:
 
 
 def time_figure(rows: Sequence[Row]) -> Figure:
-    """Says what the time of each iteration went into."""
+    """Draws the parts of each iteration's time."""
     # Rollouts beside the update take no time of their own; what is left of them is the wait.
     beside = any(row.get("time_wait_s") is not None for row in rows)
     parts = [part for part in _PARTS if part != ("rollout" if beside else "wait")]

@@ -1,4 +1,4 @@
-"""What a checkpoint's adapters are adapters of: without that model they mean nothing. Imports no torch."""
+"""The base model of a checkpoint's adapters, without which they are useless. Imports no torch."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import TypedDict
 from rllib_ragen.models.lora_settings import LoraSettings
 
 _SAMPLES = 256
-"""Samples of a weight file: another fine-tuning differs in nearly all of them."""
+"""Samples of a weight file in its fingerprint: chosen freely; another fine-tuning differs in nearly all of them."""
 _SAMPLE_BYTES = 4096
-"""Size of a sample, a page of the file system."""
+"""Bytes of a sample: a page of the file system."""
 
 
 class AdapterBase(TypedDict):
-    """What a checkpoint's adapters belong to."""
+    """The base model of a checkpoint's adapters."""
 
     folder: str
-    """The model folder when it was written; it may have moved."""
+    """The model folder at the time of the checkpoint; it may have moved."""
     fingerprint: str
-    """Checksum of its weights; it may not have changed."""
+    """Checksum of the model's weights, which must not change."""
     rank: int
     alpha: float
 
 
 def adapter_base(source: Path, settings: LoraSettings) -> AdapterBase:
-    """Returns the model folder `source` with adapters of these settings."""
+    """Describes the model folder `source` as the base of adapters with these settings."""
     return AdapterBase(
         folder=str(source.resolve()),
         fingerprint=weights_fingerprint(source),
@@ -36,8 +36,7 @@ def adapter_base(source: Path, settings: LoraSettings) -> AdapterBase:
 
 
 def check_adapter_base(saved: AdapterBase | None, source: Path, settings: LoraSettings | None) -> None:
-    """Checks that a checkpoint's adapters (None: it has all weights) fit a run with `settings` on the model in
-    `source`.
+    """Checks that a checkpoint's adapters (None: it has all weights) fit a run with `settings` on the model `source`.
 
     Raises:
         ValueError: they do not; one sentence.
@@ -62,9 +61,9 @@ def check_adapter_base(saved: AdapterBase | None, source: Path, settings: LoraSe
 
 
 def weights_fingerprint(folder: Path) -> str:
-    """Returns SHA-256 over size, beginning and 256 evenly spaced samples of every safetensors file.
+    """Computes SHA-256 over size, beginning and 256 evenly spaced samples of every safetensors file.
 
-    It tells another model, and another fine-tuning of the same one, in milliseconds whatever their size.
+    It distinguishes models, and fine-tunings of one model, in milliseconds for any size.
     """
     digest = hashlib.sha256()
     for path in sorted(folder.glob("*.safetensors")):

@@ -1,4 +1,4 @@
-"""Adapters on disk, as peft reads them."""
+"""Adapters on disk, in peft's form."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def write_adapter_folder(
     """Writes a folder that `peft.PeftModel.from_pretrained(model, folder)` loads.
 
     Args:
-        folder: made if need be.
-        state: of a module with adapters; other entries are left out.
-        settings: of the adapters.
-        source: folder of the model that they are for.
+        folder: the folder, made if necessary.
+        state: state of a module with adapters; other entries are left out.
+        settings: settings of the adapters.
+        source: folder of the base model.
         version: number of the update.
     """
     from rllib_ragen.models.lora import adapted_layers, is_adapter, lora_config, to_peft_name
@@ -35,10 +35,10 @@ def write_adapter_folder(
 
 
 def read_adapter_folder(folder: Path, version: str) -> WeightState:
-    """Returns the LM's part of the state that `write_adapter_folder` was given, under the model's own names.
+    """Reads the LM's part of the state of `write_adapter_folder`, with the model's own names.
 
     Raises:
-        ValueError: it belongs to another update than `version`.
+        ValueError: it is not of the update `version`.
     """
     from rllib_ragen.models.lora import from_peft_name
 

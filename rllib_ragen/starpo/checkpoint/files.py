@@ -1,4 +1,4 @@
-"""What keeps a checkpoint whole: its files reach the disk, then its name; and each is checked against its checksum."""
+"""Atomic folders: files reach the disk before the folder's name, and each is checked against its checksum."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pathlib import Path
 from ragen_envs.tree import Tree
 
 PARTIAL = "partial"
-"""Beginning of the name of a folder that is being written."""
+"""Prefix of the name of a folder that is being written."""
 Digest = Tree
-"""{"bytes": size, "sha256": hex} of a file."""
+"""Size and checksum of a file: {"bytes": size, "sha256": hex}."""
 
 
 def write_whole(folder: Path, fill: Callable[[Path], object]) -> None:
-    """Lets `fill` write a folder beside `folder`, which takes its place and name only when all of it is on disk.
+    """Calls `fill` on a new folder, which replaces `folder` only when all of it is on disk.
 
-    A kill at any moment leaves what was there before; leftovers of an earlier kill are cleared away.
+    A kill at any moment leaves the old folder; leftovers of an earlier kill are removed.
     """
     for leftover in folder.parent.glob(f"{PARTIAL}_*"):
         shutil.rmtree(leftover)
@@ -40,7 +40,7 @@ def write_whole(folder: Path, fill: Callable[[Path], object]) -> None:
 
 
 def move_into(partial: Path, folder: Path, last: str) -> None:
-    """Replaces what `folder` has by the entries of `partial`, of which `last` goes away first and comes last."""
+    """Replaces the entries of `folder` by those of `partial`; `last` is removed first and added last."""
     (folder / last).unlink(missing_ok=True)
     for entry in sorted(partial.iterdir(), key=lambda entry: entry.name == last):
         target = folder / entry.name
@@ -51,7 +51,7 @@ def move_into(partial: Path, folder: Path, last: str) -> None:
 
 
 def link_folder(source: Path, folder: Path) -> None:
-    """Makes `folder` a copy of `source` that shares its bytes on disk, where the file system can do that."""
+    """Copies `source` to `folder` by hard links, or by bytes if the file system has no links."""
     try:
         shutil.copytree(source, folder, copy_function=os.link, dirs_exist_ok=True)
     except OSError:
@@ -68,7 +68,7 @@ def sync(path: Path) -> None:
 
 
 def digests(folder: Path) -> dict[str, Digest]:
-    """Computes the digest of every file below `folder`, by its path in it."""
+    """Computes the digest of every file below `folder`, by relative path."""
     return {
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": _sha256(path)}
         for path in sorted(folder.rglob("*"))
@@ -77,10 +77,10 @@ def digests(folder: Path) -> dict[str, Digest]:
 
 
 def check_files(folder: Path, listed: Mapping[str, Digest], *, contents: bool) -> None:
-    """Checks that every file is there with its size and, if `contents`, its checksum.
+    """Checks that every file exists with its size and, if `contents`, its checksum.
 
     Raises:
-        ValueError: one sentence that names the first file that is not as it was written.
+        ValueError: one sentence that names the first file that differs.
     """
     for name, digest in listed.items():
         path = folder / name

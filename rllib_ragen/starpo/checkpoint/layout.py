@@ -5,10 +5,10 @@
     <module id>/adapter/                    a peft folder; state.json says of which model
     <module id>/value_head.safetensors      if there is a critic
     <module id>/optimizer.safetensors       moments by optimiser and parameter name
-    rllib_checkpoint.json                   tells who calls RLlib's own Algorithm.from_checkpoint what to call
+    rllib_checkpoint.json                   for the error of RLlib's own Algorithm.from_checkpoint
     ahead.jsonl                             trajectories sampled for the next iteration, if there are any
 
-Whoever reads or writes a checkpoint asks here for its paths. Imports nothing heavy.
+All code that reads or writes a checkpoint gets its paths here. Imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STATE_FILE = "state.json"
 AHEAD_FILE = "ahead.jsonl"
 RLLIB_FILE = "rllib_checkpoint.json"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
-"""Weights in a peft folder."""
+"""Name of the weights in a peft folder."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ class ModuleFiles:
 
 
 def module_files(checkpoint: Path, module_id: str) -> ModuleFiles:
-    """Says where the files of a module are."""
+    """Returns the paths of a module's files."""
     return ModuleFiles(checkpoint / module_id)
 
 
 def is_checkpoint(folder: Path) -> bool:
-    """Says whether a checkpoint was written here to its end."""
+    """Returns whether the folder holds a complete checkpoint."""
     return (folder / STATE_FILE).is_file()

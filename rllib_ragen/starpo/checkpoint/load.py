@@ -1,4 +1,4 @@
-"""Takes a checkpoint's state back into a run."""
+"""Restoring a checkpoint's state in a run."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ logger = logging.getLogger(__name__)
 
 
 def load_state(folder: Path, config: StarPOConfig, learners: LearnerGroup) -> tuple[Counters, list[Trajectory]]:
-    """Gives the checkpoint's state to the learners → (its counters, trajectories that it had sampled ahead).
+    """Restores the checkpoint's state in the learners → (its counters, trajectories that were sampled ahead).
 
-    Settings that differ from the checkpoint's run are told in a warning: what follows is another run.
+    Warns of settings that differ from the checkpoint's run: the rest is another run then.
 
     Raises:
-        ValueError: no complete checkpoint, a file that is not what was written, or a checkpoint of another model.
+        ValueError: no complete checkpoint, a damaged file, or a checkpoint of another model.
     """
     manifest = read_manifest(folder)
     differing = config_differences(manifest["config"], config.to_run_config().model_dump(mode="json"))

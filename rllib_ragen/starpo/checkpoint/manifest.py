@@ -1,4 +1,4 @@
-"""state.json of a checkpoint: read and compared without torch, so that a bad one is answered at once."""
+"""state.json of a checkpoint: read and compared without torch, so that errors are reported at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rllib_ragen.starpo.checkpoint.files import check_files
 from rllib_ragen.starpo.checkpoint.layout import STATE_FILE
 
 _FORMAT = 2
-"""Number of the layout: to be raised when older versions could misread it."""
+"""Number of the layout; raise it when older versions would misread a new one."""
 _SEAL = "sha256"
 _SECTIONS = (
     *("env", "envs", "multi_agent", "model", "rollout", "vllm", "credit", "learner", "offline", "diagnostics"),
@@ -27,39 +27,39 @@ _SECTIONS = (
 _DECAY = "learner.decay_iterations"
 
 
-def write_manifest(folder: Path, facts: Mapping[str, object]) -> None:
-    """Writes `facts`, and the checksum of all of them."""
-    stated = {"format": _FORMAT, **facts}
+def write_manifest(folder: Path, manifest: Mapping[str, object]) -> None:
+    """Writes `manifest`, and its checksum."""
+    stated = {"format": _FORMAT, **manifest}
     text = json.dumps({**stated, _SEAL: _seal(stated)}, indent=2)
     (folder / STATE_FILE).write_text(f"{text}\n", encoding="utf-8")
 
 
 def read_manifest(folder: Path) -> Tree:
-    """Returns state.json of a checkpoint.
+    """Reads state.json of a checkpoint.
 
     Raises:
-        ValueError: no (complete) checkpoint, one of another format, a file that lacks or is cut off.
+        ValueError: no (complete) checkpoint, one of another format, or a file that is missing or cut off.
     """
     path = folder / STATE_FILE
     if not path.is_file():
         raise ValueError(f"{str(folder)!r} holds no complete checkpoint (no {STATE_FILE})")
     try:
-        facts: Tree = json.loads(path.read_text(encoding="utf-8"))
-        found = facts.get("format")
+        manifest: Tree = json.loads(path.read_text(encoding="utf-8"))
+        found = manifest.get("format")
     except (ValueError, AttributeError) as error:
         raise ValueError(f"{str(path)!r} is torn: {error}") from None
     if found != _FORMAT:
         raise ValueError(f"{str(path)!r} has format {found!r}, this version reads {_FORMAT}")
-    if facts.pop(_SEAL, None) != _seal(facts):
+    if manifest.pop(_SEAL, None) != _seal(manifest):
         raise ValueError(f"{str(path)!r} is not what was written: its checksum is another")
-    check_files(folder, facts["files"], contents=False)
-    return facts
+    check_files(folder, manifest["files"], contents=False)
+    return manifest
 
 
 def config_differences(saved: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
-    """Returns keys that two configs (as JSON) set differently, with both values; where results go is not compared.
+    """Returns the keys of a checkpoint's sections that differ between two configs (as JSON), with both values.
 
-    `learner.decay_iterations` is compared only where both say it: else it is the run's length.
+    `learner.decay_iterations` is compared only if both set it: else it is the run's length.
     """
     before, after = _comparable(saved), _comparable(now)
     keys = [key for key in {**before, **after} if key == "seed" or re.split(r"[.\[]", key)[0] in _SECTIONS]
@@ -82,5 +82,5 @@ def _comparable(config: Mapping[str, object]) -> Tree:
     return {**flat, "env.name": short.get(flat.get("env.name", ""), flat.get("env.name")), "model.path": model}
 
 
-def _seal(facts: Mapping[str, object]) -> str:
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+def _seal(manifest: Mapping[str, object]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Writes and reads checkpoints; layout.py says what lies where.
+"""Writing and reading of checkpoints, with the layout in layout.py.
 
 There is no random state to save: everything random follows from the run seed and the counters. Nor are there states
 of schedules and filters, which follow from the counters and the batch, or of alarms, which follow from the run's log.
@@ -38,16 +38,16 @@ _FOR_RLLIB = {
     "checkpoint_version": "this is no pickle but a StarPO checkpoint; call StarPO.from_checkpoint(path), with"
     " 'from rllib_ragen.starpo.algorithm import StarPO'",
 }
-"""`Algorithm.from_checkpoint` finds the class to build in a pickle, which this folder has not. It reads this file
-first, and what it raises quotes the version."""
+"""Contents of the file that `Algorithm.from_checkpoint` reads first. Then it looks for a pickle, which this folder
+does not have, and its error quotes the version."""
 _WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".index.json", ".msgpack", ".h5")
 
 
 def save_checkpoint(
     folder: Path,
     learner_state: Mapping[str, Any],
-    progress: Mapping[str, Any],
-    config: Mapping[str, Any],
+    progress: Mapping[str, object],
+    config: Mapping[str, object],
     source: Path,
     *,
     ahead: Sequence[Trajectory] = (),
@@ -56,13 +56,13 @@ def save_checkpoint(
     """Writes a checkpoint.
 
     Args:
-        folder: made if need be; an earlier checkpoint in it is replaced.
-        learner_state: of `Learner.get_state()`.
+        folder: the folder, made if necessary; an earlier checkpoint in it is replaced.
+        learner_state: result of `Learner.get_state()`.
         progress: the algorithm's counters.
-        config: the run, as JSON.
+        config: the run's config, as JSON.
         source: the model folder that training started from: tokenizer and configs are copied from it.
-        ahead: trajectories that are sampled and not yet learnt from.
-        lora: of the adapters that are trained instead of all weights; None: none.
+        ahead: trajectories that are sampled and not yet used by an update.
+        lora: settings of the adapters that are trained instead of all weights; None: none.
     """
     partial = folder / PARTIAL
     shutil.rmtree(partial, ignore_errors=True)
@@ -73,7 +73,7 @@ def save_checkpoint(
     version = str(learner_state["weights_seq_no"])
     for module_id in learner_state["rl_module"]:
         _write_module(module_files(partial, module_id), module_id, learner_state, source, lora, version)
-    facts = {
+    manifest = {
         "modules": sorted(learner_state["rl_module"]),
         "weights_seq_no": learner_state["weights_seq_no"],
         "skipped_in_a_row": dict(learner_state["skipped_in_a_row"]),
@@ -83,7 +83,7 @@ def save_checkpoint(
         "adapter_base": adapter_base(source, lora) if lora else None,
         "files": digests(partial),
     }
-    write_manifest(partial, facts)
+    write_manifest(partial, manifest)
     (folder / AHEAD_FILE).unlink(missing_ok=True)
     move_into(partial, folder, STATE_FILE)
 
@@ -113,19 +113,19 @@ def _write_module(
 
 
 def load_learner_state(folder: Path) -> Tree:
-    """Returns the learner's state in a checkpoint, as `Learner.set_state` takes it.
+    """Reads the learner's state in a checkpoint, for `Learner.set_state`.
 
     Raises:
-        ValueError: no complete checkpoint, or a file that is not what was written; the sentence names it.
+        ValueError: no complete checkpoint, or a damaged file; the sentence names it.
     """
-    facts = read_manifest(folder)
-    check_files(folder, facts["files"], contents=True)
-    version = str(facts["weights_seq_no"])
+    manifest = read_manifest(folder)
+    check_files(folder, manifest["files"], contents=True)
+    version = str(manifest["weights_seq_no"])
     modules: dict[str, WeightState] = {}
     optimizers: Tree = {}
-    for module_id in facts["modules"]:
+    for module_id in manifest["modules"]:
         own = module_files(folder, module_id)
-        if facts.get("adapter_base"):
+        if manifest.get("adapter_base"):
             policy = read_adapter_folder(own.adapter, version)
         else:
             policy = load_weights(own.policy / MODEL_WEIGHTS, version)
@@ -135,12 +135,12 @@ def load_learner_state(folder: Path) -> Tree:
             optimizer, moment = key.split("/", 1)
             entry = optimizers.setdefault(f"{module_id}_{optimizer}", {"module_id": module_id, "state": {}})
             entry["state"][moment] = array
-    counters = {name: facts[name] for name in ("weights_seq_no", "skipped_in_a_row")}
+    counters = {name: manifest[name] for name in ("weights_seq_no", "skipped_in_a_row")}
     return {"rl_module": modules, "optimizer": optimizers, **counters}
 
 
 def read_ahead(folder: Path) -> list[Trajectory]:
-    """Returns the trajectories of `save_checkpoint`'s `ahead`."""
+    """Reads the trajectories of `save_checkpoint`'s `ahead`."""
     path = folder / AHEAD_FILE
     if not path.is_file():
         return []
@@ -148,7 +148,7 @@ def read_ahead(folder: Path) -> list[Trajectory]:
 
 
 def write_model_folder(folder: Path, state: Mapping[str, WeightArray], source: Path, version: str = "") -> None:
-    """Writes a plain transformers folder: `state` as safetensors, all else but weights copied from `source`."""
+    """Writes a plain transformers folder: `state` as safetensors, all files but weights copied from `source`."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in source.iterdir():
         if path.is_file() and not path.name.endswith(_WEIGHT_SUFFIXES) and path.parent != folder:

@@ -1,4 +1,4 @@
-"""A policy of a checkpoint as folders that transformers and peft load."""
+"""A checkpoint's policy as folders for transformers and peft."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class SavedPolicy:
 
 
 def saved_policy(checkpoint: Path, module_id: str | None = None) -> SavedPolicy:
-    """Finds a policy of a checkpoint; of adapters, also the model that they belong to.
+    """Finds a policy of a checkpoint; for adapters also their base model.
 
     Args:
-        checkpoint: its folder.
-        module_id: which policy; None: the only one, or the one that learns beside earlier copies of itself.
+        checkpoint: folder of the checkpoint.
+        module_id: id of the policy; None: the only one, or the trained one of a league.
 
     Raises:
-        ValueError: no complete checkpoint, no such policy, or adapters whose model is gone; one sentence.
+        ValueError: no complete checkpoint, no such policy, or adapters without their base model; one sentence.
     """
     manifest = read_manifest(checkpoint)
     chosen = module_id or main_policy(manifest)
@@ -48,7 +48,7 @@ def saved_policy(checkpoint: Path, module_id: str | None = None) -> SavedPolicy:
 
 
 def main_policy(manifest: Mapping[str, Any]) -> str | None:
-    """Names the policy that a checkpoint is about: its only one, or the one that learns in a league; None: several."""
+    """Returns the id of a checkpoint's only policy, or of the trained one of a league; None: several."""
     held: list[str] = manifest["modules"]
     if len(held) == 1:
         return held[0]
@@ -56,7 +56,7 @@ def main_policy(manifest: Mapping[str, Any]) -> str | None:
 
 
 def _base_folder(adapter: Path, base: AdapterBase, config: Mapping[str, Any]) -> Path:
-    """Returns the model of the adapters: where it was, or where this installation has the one of that name."""
+    """Returns the folder of the adapters' base model: the old one, or that of the same name in this installation."""
     recorded = Path(base["folder"])
     for folder in (recorded, model_folder(config["model"]["path"])):
         if folder.is_dir() and weights_fingerprint(folder) == base["fingerprint"]:

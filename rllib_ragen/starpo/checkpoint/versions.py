@@ -1,4 +1,4 @@
-"""Which versions a run ran with."""
+"""The versions that a run ran with."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _PACKAGES = ("rllib-ragen", "ray", "torch", "transformers", "peft", "vllm", "vll
 
 
 def installed_versions() -> dict[str, str]:
-    """Returns Python and the packages that decide what a run computes, of those that are there."""
+    """Returns the versions of Python and of the installed packages that decide what a run computes."""
     installed = {name: _version(name) for name in _PACKAGES}
     return {"python": platform.python_version(), **{name: found for name, found in installed.items() if found}}
 

@@ -1,4 +1,4 @@
-"""Weights in safetensors files that say which update they belong to."""
+"""Weights in safetensors files with the number of their update."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rllib_ragen.models.weight_arrays import WeightArray, WeightState, from_arra
 
 
 def save_weights(path: Path, state: Mapping[str, WeightArray], version: str) -> None:
-    """Writes `state`; `path` is whole or as it was."""
+    """Writes `state` atomically to `path`."""
     tensors = {name: from_array(array) for name, array in state.items()}
     temporary = path.with_suffix(".part")
     save_file(tensors, temporary, metadata={"format": "pt", "weights_seq_no": version})
@@ -21,10 +21,10 @@ def save_weights(path: Path, state: Mapping[str, WeightArray], version: str) -> 
 
 
 def load_weights(path: Path, version: str) -> WeightState:
-    """Says what `save_weights` was given.
+    """Reads the state of `save_weights`.
 
     Raises:
-        ValueError: the file is of another update than `version`.
+        ValueError: the file is not of the update `version`.
     """
     with safe_open(path, framework="pt") as file:
         found = (file.metadata() or {}).get("weights_seq_no")

@@ -1,4 +1,4 @@
-"""A checked run config from its layers."""
+"""A checked run config, built from its layers."""
 
 from __future__ import annotations
 

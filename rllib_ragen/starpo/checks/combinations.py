@@ -1,4 +1,4 @@
-"""What the keys of a run must say together; refused when the config is read, not an hour into the run."""
+"""Checks of combinations of keys, when the config is read and not an hour into the run."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from rllib_ragen.starpo.checks.rewards import check_rewards
 
 
 def check_config(config: RunConfig, *, shipped_env: bool = True) -> RunConfig:
-    """Returns `config` itself, if its keys fit together.
+    """Checks that the keys of `config` fit together → `config`.
 
     Args:
-        config: read.
-        shipped_env: False for an environment of the user's own, whose settings are its own business.
+        config: the config.
+        shipped_env: False for a user's own environment, whose settings are not checked.
 
     Raises:
         ConfigError: they do not.
@@ -188,9 +188,9 @@ def _check_filter(credit: CreditSection) -> None:
 
 def _verify(key: str, known: OpenNames[Any], name: str) -> None:
     try:
-        known.verify(name)
+        known.verify(name, key)
     except ValueError as error:
-        raise ConfigError(f"{key}: {error}") from None
+        raise ConfigError(str(error)) from None
 
 
 def _check_learner(config: RunConfig) -> None:

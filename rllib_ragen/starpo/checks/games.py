@@ -1,4 +1,4 @@
-"""What the keys of a run must say together where its task is a game, and where it is none."""
+"""Checks of combinations of keys for games, and for tasks that are not games."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_OF_GAMES = ("max_actions_per_turn", "max_actions")
 
 
 def check_game(config: RunConfig) -> bool:
-    """Says whether the task is a game; checks what is said of it.
+    """Checks the keys of games → whether the task is a game.
 
     Raises:
         ConfigError: keys that do not fit together.
@@ -45,10 +45,10 @@ def check_game(config: RunConfig) -> bool:
 
 
 def check_groups_are_drawn_one_by_one(config: RunConfig) -> None:
-    """Refuses what an environment with several agents cannot do.
+    """Refuses settings that environments with several agents do not support.
 
     Raises:
-        ConfigError: it is asked to.
+        ConfigError: such a setting.
     """
     if config.credit.dynamic_sampling_rounds:
         raise ConfigError(
@@ -58,10 +58,10 @@ def check_groups_are_drawn_one_by_one(config: RunConfig) -> None:
 
 
 def check_no_game(config: RunConfig) -> None:
-    """Checks that nothing is said of seats, which only games have.
+    """Refuses settings of seats, which only games have.
 
     Raises:
-        ConfigError: something is.
+        ConfigError: such a setting.
     """
     for key, value in config.multi_agent.model_dump().items():
         if value != MultiAgentSection.model_fields[key].default:
@@ -72,7 +72,7 @@ def check_no_game(config: RunConfig) -> None:
 
 
 def _check_script(game: TextGame, section: MultiAgentSection) -> None:
-    """Checks that a scripted player plays a game that it was written for."""
+    """Checks that a scripted player was written for the game."""
     if section.mode == "against" and not plays(section.opponent, game):
         able = [name for name in PLAYERS if plays(name, game)]
         raise ConfigError(
@@ -81,7 +81,7 @@ def _check_script(game: TextGame, section: MultiAgentSection) -> None:
 
 
 def plays(player: str, game: TextGame) -> bool:
-    """Says whether the scripted player finds a legal first move in `game`, which is started anew."""
+    """Returns whether the scripted player finds a legal first move in `game`, which is restarted."""
     game.reset(0, Split.TRAIN, 0)
     seat = game.to_move[0]
     try:

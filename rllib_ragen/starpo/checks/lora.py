@@ -1,4 +1,4 @@
-"""Whether the adapters that a config asks for can be had, found out without loading the model."""
+"""Checks of the adapters that a config asks for, without loading the model."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from rllib_ragen.models.lora_settings import is_named
 from rllib_ragen.models.weight_headers import read_header, weight_paths
 
 _IN_A_BLOCK = re.compile(r"(.*\.\d+\..*)\.weight")
-"""Weights of the model's numbered blocks: neither the embedding's nor the head's."""
+"""Names of weights of the model's numbered blocks, without embedding and head."""
 
 
 def check_lora(learner: LearnerSection, folder: Path) -> None:
-    """Does nothing.
+    """Checks that peft is installed and that rank and targets fit the model.
 
     Args:
         learner: the settings of the update.
-        folder: of the model; names and shapes of its weights are read.
+        folder: folder of the model; only names and shapes of its weights are read.
 
     Raises:
         ConfigError: peft is missing, or rank or targets do not fit the model.
@@ -48,10 +48,10 @@ def check_lora(learner: LearnerSection, folder: Path) -> None:
 
 
 def linear_layers(folder: Path) -> dict[str, tuple[int, ...]]:
-    """Returns shape of every weight matrix in the blocks of the model in `folder`, by the name of its layer.
+    """Returns the shape of every weight matrix in the blocks of the model in `folder`, by the name of its layer.
 
     Raises:
-        ConfigError: a file that is no safetensors file, or there is no such matrix.
+        ConfigError: a file that is not a safetensors file, or there is no such matrix.
     """
     found: dict[str, tuple[int, ...]] = {}
     for path in weight_paths(folder):

@@ -1,4 +1,4 @@
-"""Whether the model that a config names can be trained as the config says; loads its tokenizer, but no weight."""
+"""Checks that a config's model can be trained with its settings; loads the tokenizer, but no weight."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def check_chats(folder: Path, config: RunConfig, *, knows_form: bool = True) -> 
 def check_model_and_chat(
     folder: Path, model: ModelSection, *, max_context_tokens: int, reply_prefix: str, think: bool | None
 ) -> None:
-    """Reads what the loaders of the learner, the engines and the chat format will read, as they read it.
+    """Checks the files that learner, engines and chat format will load, by reading them in the same way.
 
     Args:
-        folder: of the model; `check_model_folder` took it.
-        model: the run's section.
+        folder: folder of the model, checked by `check_model_folder`.
+        model: the run's section `model`.
         max_context_tokens: `rollout.max_context_tokens`.
         reply_prefix: `env.reply_prefix`.
         think: `env.think`; None for environments with a grammar of their own.

@@ -1,4 +1,4 @@
-"""Whether the policies of a config fit together, as far as that can be seen before anything is built."""
+"""Checks of a config's policies, before anything is built."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rllib_ragen.rollout.scripted_seats import script_of
 
 
 def check_policies(plan: PolicyPlan) -> None:
-    """Asks `policy_mapping_fn` for every seat of a game.
+    """Checks the policies that `policy_mapping_fn` gives the seats of a game.
 
     Raises:
-        ConfigError: a seat without a policy, or nothing to train.
+        ConfigError: a seat without a policy, or no policy to train.
     """
     known = ", ".join(plan.module_ids)
     if not plan.trained:

@@ -55,8 +55,8 @@ class Curriculum:
             env: index of the environment in the run.
             group: number of the group in the run.
         """
-        luck = generator(Stream.CURRICULUM_LEVEL, run_seed, env, group).random()
-        return min(int(np.searchsorted(np.cumsum(self.shares()), luck, side="right")), self.open - 1)
+        drawn = generator(Stream.CURRICULUM_LEVEL, run_seed, env, group).random()
+        return min(int(np.searchsorted(np.cumsum(self.shares()), drawn, side="right")), self.open - 1)
 
     def note(self, played: Sequence[tuple[int, float]]) -> None:
         """Takes note of groups, as (level, mean success), in the order of their numbers; may open one level."""

@@ -1,4 +1,4 @@
-"""Who plays whom in environments with several agents: self-play, a policy per role, a league, scripted opponents."""
+"""Matchmaking for environments with several agents: self-play, a policy per role, a league, scripted opponents."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MapAgent = Callable[..., str]
 
 
 def policies_of(section: MultiAgentSection, seats: Sequence[str]) -> tuple[list[str], list[str], MapAgent]:
-    """Returns (policy ids, those that learn, policy_mapping_fn) of a mode."""
+    """Returns (policy ids, ids of trained policies, policy_mapping_fn) of a mode."""
     if section.mode == "per_role":
         return list(seats), list(seats), _own_role
     if section.mode == "league":
@@ -46,7 +46,7 @@ def _learner(agent_id: str, episode: object, **kwargs: object) -> str:
 
 
 class GameMatchmaker(Matchmaker):
-    """Several agents. In `league` and `against` one seat is the learner's, in turn from group to group."""
+    """The matchmaker of several agents. In `league` and `against` the trained policy has one seat, in turn by group."""
 
     def __init__(self, plan: PolicyPlan) -> None:
         super().__init__(plan)
@@ -59,12 +59,12 @@ class GameMatchmaker(Matchmaker):
         self._last_score = float("nan")
 
     def training_specs(self, first_group: int, num_groups: int) -> Sequence[EpisodeSpec]:
-        """Returns the same as Matchmaker's. All plays of a group have the same players."""
+        """Returns the episodes of the next groups; all games of a group have the same players."""
         specs = training_specs(self.plan.seed, first_group, num_groups, self.plan.group_size)
         return [_with_seats(spec, self._others(int(spec.group_id))) for spec in specs]
 
     def _others(self, group: int) -> tuple[tuple[str, str], ...]:
-        """Says who sits at the seats that are not mapped by policy_mapping_fn."""
+        """Returns the players of the seats that are not mapped by policy_mapping_fn."""
         if self._section.mode not in ("league", "against"):
             return ()
         learner = group % len(self._seats)
@@ -76,7 +76,7 @@ class GameMatchmaker(Matchmaker):
         return self._league.opponent(self.plan.seed, group, seat)
 
     def statistics(self, own: Sequence[Trajectory]) -> dict[str, float]:
-        """Returns win_rate, draw_rate, loss_rate and return of each seat, over all games of the batch; the league's
+        """Returns win_rate, draw_rate, loss_rate and return of each seat over the batch's games, and the league's
         size.
         """
         found = seat_statistics(own, sorted({trajectory.agent_id for trajectory in own}))
@@ -88,7 +88,7 @@ class GameMatchmaker(Matchmaker):
     def evaluate(self, play: Play, split: str, num_instances: int, env: str | None = None) -> dict[str, float]:
         """Returns `num_instances` games against each scripted opponent, the seats in turn; the same games every time.
 
-        In a cooperative game, besides, as many of the policies among themselves: what they reach together.
+        In a cooperative game, also in as many games of the policies among themselves.
 
         Returns:
             evaluation_statistics and num_instances: of the games against the random player; in a cooperative game of
@@ -117,13 +117,13 @@ class GameMatchmaker(Matchmaker):
         return found
 
     def _together(self, split: str, num_games: int) -> list[GameSpec]:
-        """Returns games of deals of the split's own, all seats mapped by policy_mapping_fn."""
+        """Returns games on the split's instances, with all seats mapped by policy_mapping_fn."""
         return [_with_seats(spec, ()) for spec in evaluation_specs(split, self.evaluated(split, num_games))]
 
     def _against(self, split: str, num_games: int, opponent: str, number: int) -> list[GameSpec]:
-        """Returns every instance as often as there are seats, with the evaluated policy at each.
+        """Returns games on each instance with the evaluated policy at every seat in turn.
 
-        Most games are too few to be split by content, as tasks are: here every split has deals and luck of its own.
+        Most games have too few instances to be split by content, as tasks are: here each split has seeds of its own.
         """
         specs = []
         instances = evaluation_specs(split, self.evaluated(split, -(-num_games // len(self._seats))))
@@ -131,30 +131,30 @@ class GameMatchmaker(Matchmaker):
             instance, mine = divmod(game, len(self._seats))
             others = tuple((seat, SCRIPT + opponent) for k, seat in enumerate(self._seats) if k != mine)
             spec = instances[instance]
-            luck = seed_of(Stream.EVALUATION_OUTCOME, spec.outcome_seed, mine, number)
+            outcome = seed_of(Stream.EVALUATION_OUTCOME, spec.outcome_seed, mine, number)
             sampling = seed_of(Stream.EVALUATION_SAMPLING, spec.sampling_seed, mine, number)
-            specs.append(GameSpec(f"{split}-{game}", spec.env_seed, luck, sampling, split, seats=others))
+            specs.append(GameSpec(f"{split}-{game}", spec.env_seed, outcome, sampling, split, seats=others))
         return specs
 
     def to_copy(self, iteration: int, own: Sequence[Trajectory]) -> tuple[str, str] | None:
-        """Returns the policy joins the league if it has beaten it, or if its time has come."""
+        """Returns (policy, league member to copy it to) if the policy is to join the league, else None."""
         if self._league is None:
             return None
         place = self._league.place_to_take(self._section, iteration, score_of(own))
         return None if place is None else (self.main, self._league.join(place, iteration))
 
     def state(self) -> Tree:
-        """Returns the league's."""
+        """Returns the league's state."""
         return {} if self._league is None else {"league": self._league.state()}
 
     def restore(self, state: Tree) -> None:
-        """Takes what `state` gave. Raises ValueError if the league is a smaller one now."""
+        """Restores a `state`. Raises ValueError if the league is smaller now."""
         if self._league is not None:
             self._league.restore(state.get("league", {}))
 
 
 def seat_statistics(trajectories: Sequence[Trajectory], seats: Sequence[str], suffix: str = "") -> dict[str, float]:
-    """Computes by seat the shares of won, drawn and lost games that told it, and the mean return; NaN without games.
+    """Computes for each seat the shares of won, drawn and lost games (with outcomes), and the mean return; NaN if none.
 
     Failed games do not count.
     """

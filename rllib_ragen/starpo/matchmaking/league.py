@@ -1,4 +1,4 @@
-"""A league: earlier copies of the policy, frozen, as opponents; the policy joins it once it beats it."""
+"""A league: frozen earlier copies of the policy as opponents; the policy joins it when it beats it."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _WORTH = {"win": 1.0, "draw": 0.5, "loss": 0.0}
 
 
 def member_ids(size: int) -> list[str]:
-    """Returns policy ids of a league's places."""
+    """Returns the policy ids of a league's places."""
     return [f"{_PREFIX}{place}" for place in range(size)]
 
 
 @dataclass
 class League:
-    """Which places are taken, and since when; the copies' weights are with the learner.
+    """The taken places, and when each was taken; the copies' weights are in the learner.
 
     The first member is the policy as the run begins. Later ones take the free places, then the oldest member's.
     """
 
     size: int
     joined: list[int] = field(default_factory=lambda: [0])
-    """Iteration, by place, after which the policy was copied there."""
+    """Iteration after which the policy was copied, by place."""
 
     def opponent(self, run_seed: int, group: int, seat: int) -> str:
-        """Says who sits at `seat` in all games of `group`: every member is as likely."""
+        """Draws the member at `seat` in all games of `group`, uniformly."""
         place = seed_of(Stream.LEAGUE_OPPONENT, run_seed, group, seat) % len(self.joined)
         return f"{_PREFIX}{place}"
 
@@ -41,8 +41,8 @@ class League:
 
         Args:
             section: `league_win_rate` and `league_interval`.
-            iteration: how many are done.
-            score: of the iteration's games against the league (`score_of`); None: there was none.
+            iteration: number of finished iterations.
+            score: score of the iteration's games against the league (`score_of`); None: there was none.
         """
         beats = section.league_win_rate is not None and score is not None and score >= section.league_win_rate
         due = section.league_interval > 0 and iteration - max(self.joined) >= section.league_interval
@@ -51,16 +51,16 @@ class League:
         return len(self.joined) if len(self.joined) < self.size else self.joined.index(min(self.joined))
 
     def join(self, place: int, iteration: int) -> str:
-        """Takes the place; the policy id to copy the weights to."""
+        """Takes the place → the policy id to copy the weights to."""
         self.joined[place : place + 1] = [iteration]
         return f"{_PREFIX}{place}"
 
     def state(self) -> Tree:
-        """Returns what a checkpoint needs."""
+        """Returns the state for a checkpoint."""
         return {"joined": list(self.joined)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Takes what `state` gave. Raises ValueError if it is of a larger league."""
+        """Restores a `state`. Raises ValueError if it is of a larger league."""
         joined = list(state.get("joined", [0]))
         if len(joined) > self.size:
             raise ValueError(f"multi_agent.league_size={self.size}, but the checkpoint's league has {len(joined)}")
@@ -68,6 +68,6 @@ class League:
 
 
 def score_of(trajectories: Sequence[Trajectory]) -> float | None:
-    """Returns mean worth of games: 1 a win, ½ a draw, 0 a loss; None where no game tells its outcome."""
+    """Returns the mean score of games: 1 a win, ½ a draw, 0 a loss; None if no game has an outcome."""
     worth = [_WORTH[trajectory.outcome] for trajectory in trajectories if trajectory.outcome in _WORTH]
     return sum(worth) / len(worth) if worth else None

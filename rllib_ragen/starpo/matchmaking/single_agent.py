@@ -1,4 +1,4 @@
-"""Who plays: the episodes of a batch and of an evaluation, and whose trajectories are learnt from.
+"""Matchmaking: the episodes of a batch and of an evaluation, and the trajectories to train on.
 
 `Matchmaker` is that of an environment with one agent; matchmaking/games.py has the one for several.
 """
@@ -15,11 +15,11 @@ from rllib_ragen.rollout.statistics import evaluation_statistics, success_by_ins
 from rllib_ragen.types import Trajectory
 
 Play = Callable[[Sequence[EpisodeSpec]], list[Trajectory]]
-"""Plays the specs → all their trajectories."""
+"""A function that plays the specs and returns all their trajectories."""
 
 
 class Matchmaker:
-    """One agent, one policy."""
+    """The matchmaker of one agent and one policy."""
 
     def __init__(self, plan: PolicyPlan) -> None:
         self.plan = plan
@@ -38,14 +38,14 @@ class Matchmaker:
         return training_specs(self.plan.seed, first_group, num_groups, self.plan.group_size)
 
     def own(self, trajectories: Sequence[Trajectory]) -> list[Trajectory]:
-        """Returns those of policies that learn."""
+        """Returns the trajectories of trained policies."""
         return [trajectory for trajectory in trajectories if trajectory.module_id in self.plan.trained]
 
     def note(self, trajectories: Sequence[Trajectory]) -> None:
         """Takes note of a batch, before the next one is drawn."""
 
     def statistics(self, own: Sequence[Trajectory]) -> dict[str, float]:
-        """Says what there is to tell of a batch beside what is told of every task."""
+        """Returns further metrics of a batch, beside those of every task."""
         return {}
 
     def evaluate(self, play: Play, split: str, num_instances: int, env: str | None = None) -> dict[str, float]:
@@ -66,18 +66,18 @@ class Matchmaker:
         return evaluation_statistics(trajectories) | {"num_instances": float(num_played)}
 
     def evaluated(self, split: str, num_instances: int) -> list[int]:
-        """Returns the numbers of the instances that an evaluation plays: no two are the same instance."""
+        """Returns the numbers of the instances that an evaluation plays, all different."""
         known = (split, num_instances)
         if known not in self._numbers:
             self._numbers[known] = evaluated_numbers(self.plan.env, self.plan.task, split, num_instances)
         return self._numbers[known]
 
     def to_copy(self, iteration: int, own: Sequence[Trajectory]) -> tuple[str, str] | None:
-        """Returns (policy, policy that takes its weights) after an iteration; None: nothing is copied."""
+        """Returns (policy, policy to copy its weights to) after an iteration; None: no copy."""
         return None
 
     def state(self) -> Tree:
-        """Returns what a checkpoint needs."""
+        """Returns the state for a checkpoint."""
         return {}
 
     def restore(self, state: Tree) -> None:

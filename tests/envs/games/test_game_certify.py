@@ -48,7 +48,7 @@ class UnseededDeal(KuhnPoker):
         super().reset(random.randrange(10**6), split, outcome_seed)
 
 
-class DealIsLuck(KuhnPoker):
+class DealIsChance(KuhnPoker):
     def reset(self, seed: int, split: Split, outcome_seed: int) -> None:
         super().reset(outcome_seed, split, outcome_seed)
 
@@ -137,7 +137,7 @@ class NeverOver(TextGameEnv):
 BROKEN: list[tuple[type[TextGame], type[TextGameEnv], str]] = [
     (ShowsTheOthersCard, TextGameEnv, "secrets are kept"),
     (UnseededDeal, TextGameEnv, "the same seeds and replies"),
-    (DealIsLuck, TextGameEnv, "a group shares its first prompts"),
+    (DealIsChance, TextGameEnv, "a group shares its first prompts"),
     (SplitChangesTheDeal, TextGameEnv, "splits are disjoint, or there are none"),
     (CannotParse, TextGameEnv, "illegal moves cost|junk never raises"),
     (TakesAnything, TextGameEnv, "junk never raises"),

@@ -92,7 +92,7 @@ def test_our_leduc_holdem_and_open_spiels_are_one_game_to_the_text_adapter() -> 
         assert not ours.to_move and np.abs(returns).max() == 0
 
 
-def test_chance_before_the_first_move_is_the_instance_and_later_chance_is_luck() -> None:
+def test_chance_before_the_first_move_is_the_instance_and_later_chance_is_the_outcome_seeds() -> None:
     game = OpenSpielGame("leduc_poker")
     turned: dict[str, set[str]] = {}
     for seed in range(4):

@@ -10,7 +10,7 @@ import torch
 
 from rllib_ragen.config.schema import LearnerSection
 from rllib_ragen.learner.losses.policy import token_loss
-from rllib_ragen.learner.losses.registry import LOSSES, PolicyTokens, checked_loss, find_loss, register_loss
+from rllib_ragen.learner.losses.registry import LOSSES, PolicyTokens, checked_loss, register_loss
 from rllib_ragen.learner.losses.sequence import sequence_loss
 
 TOKENS = PolicyTokens(torch.zeros(3), torch.ones(3), torch.zeros(3, dtype=torch.int64), LearnerSection())
@@ -26,12 +26,15 @@ def registered() -> Iterator[None]:
 
 def test_the_shipped_losses_are_found_by_name() -> None:
     assert LOSSES.shipped() == ["token", "sequence"]
-    assert (find_loss("token"), find_loss("sequence")) == (token_loss, sequence_loss)
+    assert (LOSSES.resolve("token", "learner.loss"), LOSSES.resolve("sequence", "learner.loss")) == (
+        token_loss,
+        sequence_loss,
+    )
 
 
 def test_an_unknown_loss_is_refused_with_its_key() -> None:
     with pytest.raises(ValueError, match=r"^learner\.loss: unknown loss 'tokn'; allowed: token, sequence"):
-        find_loss("tokn")
+        LOSSES.resolve("tokn", "learner.loss")
 
 
 def test_a_loss_of_ones_own_is_called_with_the_tokens_and_its_result_is_returned() -> None:
@@ -43,7 +46,7 @@ def test_a_loss_of_ones_own_is_called_with_the_tokens_and_its_result_is_returned
         return result
 
     register_loss("mine", mine)
-    assert find_loss("mine") is mine
+    assert LOSSES.resolve("mine", "learner.loss") is mine
     assert checked_loss("mine", TOKENS) is result
     assert given == [TOKENS]
 
