@@ -115,7 +115,7 @@ class PolicyConversation(Conversation):
         self.sampler = sampler
         self.prefix = prefix
         self._seeds = tuple(seeds)
-        self._connected = sampler.connectors and sampler.connectors.open(trajectory, in_game)
+        self._connected = sampler.connectors.open(trajectory, in_game) if sampler.connectors else None
         self._context = Context(sampler.chat, self._rewritten if self._connected else None)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -184,7 +184,9 @@ def test_a_plan_visits_every_row_once_per_epoch_whoever_learns() -> None:
 
 @pytest.mark.vllm
 @pytest.mark.parametrize("transfer", ["object_store", "broadcast"])
-def test_S1_vllm_samples_with_the_learners_weights_and_log_probs(model: Path, transfer: str) -> None:
+def test_S1_vllm_samples_with_the_learners_weights_and_log_probs(
+    model: Path, transfer: Literal["object_store", "broadcast"]
+) -> None:
     config = (
         digits_config(model, lr=1e-3)
         .env_runners(num_env_runners=1)
