@@ -250,6 +250,14 @@ class StarPOConfig(FluentSetters):
         found.pop(_REGISTERED, None)
         return {**found, _REGISTERED: sent} if (sent := self._registered()) else found
 
+    def get_state(self) -> Tree:
+        """Returns the same as AlgorithmConfig's, which `build_algo` copies a config by, with settings that are −1.
+
+        RLlib leaves them out, because −1 is its mark of deprecated ones, and the copy has their defaults.
+        """
+        own = {name: value for name, value in vars(self).items() if name not in ("algo_class", "_is_frozen")}
+        return {**own, **super().get_state()}
+
     def __getstate__(self) -> Tree:
         return {**vars(self), _REGISTERED: self._registered()}
 
