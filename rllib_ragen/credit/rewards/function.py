@@ -67,7 +67,7 @@ def check_reward(thing: object) -> Reward:
     wanted = f"must be a function whose first parameter is called {' or '.join(get_args(Given))}"
     if not callable(thing):
         raise ValueError(f"{wanted}, not {thing!r}")
-    called = thing.__call__ if isinstance(thing, type) else thing
+    called: Reward = thing.__call__ if isinstance(thing, type) else thing
     try:
         names = list(inspect.signature(called).parameters)[isinstance(thing, type) :]
     except (TypeError, ValueError) as error:
