@@ -15,7 +15,7 @@ from rllib_ragen.config.load import flatten, foundation, merge
 from rllib_ragen.config.paths import EMBEDDED_MODEL, enter_model
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.evaluate.environments import base_of, is_the_runs_own, moved_to, nearest_to
-from rllib_ragen.models.tiny.run_model import check_taught
+from rllib_ragen.models.tiny.run_model import check_taught, run_model_folder
 from rllib_ragen.run.folder import RunFolder, SavedState, is_run_folder
 from rllib_ragen.starpo.checkpoint.saved_policy import saved_policy
 from rllib_ragen.starpo.checks.build_config import build_config
@@ -82,7 +82,7 @@ def _job(model: str, name: str, env: str | None, given: Tree, *, newest: bool) -
         base = foundation(given) if given.get("envs") else base_of(env or RunConfig().env.name, given)
         config = build_config(base, given, {"model": {"path": model}})
         shown, label = env or environments_told(config), _label(env, config)
-        return Job(name, shown, config, None, 0, None, _untaught(config, config), label)
+        return Job(name, shown, config, None, 0, None, untaught(config, config), label)
     folder = RunFolder.open(path)
     saved = folder.config()
     best = None if newest else folder.best_checkpoint()
@@ -100,7 +100,7 @@ def _job(model: str, name: str, env: str | None, given: Tree, *, newest: bool) -
     config = build_config(moved_to(env, saved), given, own_model)
     # Adapters belong to the model's folder, and come from the checkpoint.
     start = None if policy.adapter is None else state
-    return Job(name, env, config, start, state.iteration, path, _untaught(saved, config))
+    return Job(name, env, config, start, state.iteration, path, untaught(saved, config))
 
 
 def _label(env: str | None, config: RunConfig) -> str | None:
@@ -111,13 +111,23 @@ def _label(env: str | None, config: RunConfig) -> str | None:
     return env
 
 
-def _untaught(talks: RunConfig, config: RunConfig) -> str:
-    """Returns a warning where the embedded model, or one that was trained from it, plays what it was never shown."""
+def untaught(talks: RunConfig, config: RunConfig) -> str:
+    """Returns a warning where the embedded model, or one that was trained from it, plays what it was never shown.
+
+    Args:
+        talks: config that the model comes from.
+        config: what it is to play.
+    """
     if talks.model.path != EMBEDDED_MODEL:
         return ""
+    here = config.model_copy(update={"model": talks.model})
     try:
-        check_taught(config.model_copy(update={"model": talks.model}))
+        check_taught(here)
+        # Bandit, Countdown and every game have embedded models of their own.
+        known = run_model_folder(talks) == run_model_folder(here)
     except ValueError:
-        played = environments_told(config)
-        return f"the embedded model was not taught {played}: most of its replies there will be no valid action"
-    return ""
+        known = False
+    if known:
+        return ""
+    played = environments_told(config)
+    return f"this embedded model was not taught {played}: most of its replies there will be no valid action"

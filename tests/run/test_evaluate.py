@@ -17,7 +17,7 @@ from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import preset as environment
 from rllib_ragen.evaluate import __main__ as evaluate
 from rllib_ragen.evaluate.environments import base_of, is_the_runs_own, listing, moved_to
-from rllib_ragen.evaluate.plan import Job, plan
+from rllib_ragen.evaluate.plan import Job, plan, untaught
 from rllib_ragen.rollout.trajectory_json import from_json
 from rllib_ragen.run import __main__ as run
 from rllib_ragen.starpo.checks.build_config import build_config
@@ -107,6 +107,10 @@ def test_the_embedded_model_is_warned_of_and_not_refused_where_it_is_asked_to_go
     (job,) = planned("tiny", "--env", "rubik")
     assert "was not taught rubik" in job.warning
     assert [job.warning for job in planned("tiny", "--env", "sokoban", "bandit", "sokoban/8x8")] == ["", "", ""]
+    # A run keeps the weights that it was trained from, whatever `tiny` means elsewhere.
+    saved = build_config(environment("sokoban"))
+    warned = {name: bool(untaught(saved, build_config(moved_to(name, saved)))) for name in ("frozen_lake", "bandit")}
+    assert warned == {"frozen_lake": False, "bandit": True}
 
 
 @pytest.fixture(scope="module")
