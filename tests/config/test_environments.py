@@ -19,6 +19,7 @@ from rllib_ragen.config.environments import (
 )
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import flatten, foundation, merge, parse_assignments, read_yaml, save_config
+from rllib_ragen.config.presets import SETTINGS
 from rllib_ragen.models.tiny.run_model import check_taught, run_model_folder
 from rllib_ragen.starpo.checkpoint.manifest import config_differences
 from rllib_ragen.starpo.checks.build_config import build_config
@@ -148,6 +149,12 @@ def test_the_embedded_model_must_have_been_taught_all_of_them() -> None:
     }.items():
         with pytest.raises(ValueError, match=message):
             check_taught(build_config({"envs": [{}, {"name": name, "max_actions": 20, "max_turns": 5}]}))
+
+
+def test_the_shipped_settings_of_two_environments_are_runnable() -> None:
+    config = build_config(read_yaml(SETTINGS / "sokoban_and_frozen_lake.yaml"))
+    check_taught(config)
+    assert [exam.path for exam in exams(worlds(config))] == ["sokoban", "sokoban/level_1", "frozen_lake"]
 
 
 def test_keys_lists_them() -> None:
