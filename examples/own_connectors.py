@@ -29,13 +29,14 @@ from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from rllib_ragen import AssignCredit, StarPOConfig
 
 MAX_TURNS = 5
+"""Turns that an episode has: the default, said here because the prompt tells it."""
 
 
 class TurnsLeft(SingleAgentObservationPreprocessor):
     """Says above each message how many turns there are still to come."""
 
     def preprocess(self, observation: str, episode: SingleAgentEpisode) -> str:
-        """The message with a line more; `episode` has what was said before, in words."""
+        """Returns the message with a line more; `episode` has what was said before, in words."""
         return f"Turn {len(episode) + 1} of {MAX_TURNS}.\n{observation}"
 
 

@@ -24,18 +24,18 @@ from rllib_ragen import Trajectory, Turn, register_reward, train
 
 
 def thinks(turn: Turn) -> float:
-    """1 for a thought with a word in it, else 0."""
+    """Returns 1 for a thought with a word in it, else 0."""
     thought = turn.reply.partition("<think>")[2].partition("</think>")[0]
     return float(any(character.isalnum() for character in thought))
 
 
 def few_turns(trajectory: Trajectory, price: float = 0.1) -> list[float]:
-    """−price for each turn, where it was taken: GiGPO and bi-level GAE see which."""
+    """Returns −price for each turn, where it was taken: GiGPO and bi-level GAE see which."""
     return [-price] * len(trajectory.turns)
 
 
 async def unlike_the_others(trajectories: list[Trajectory]) -> list[float]:
-    """1 for replies that no other member of the group has given, one number for each trajectory."""
+    """Returns 1 for replies that no other member of the group has given, one number for each trajectory."""
     said = [(one.group_id, *(turn.reply for turn in one.turns)) for one in trajectories]
     often = Counter(said)
     return [float(often[one] == 1) for one in said]

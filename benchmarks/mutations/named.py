@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from benchmarks.mutations.operators import Mutation, affected
 
 WHERE = "named"
-"""In place of the function of such a change."""
+"""Place of a named change, where others name their function."""
 
 NAMED: dict[str, dict[str, tuple[str, str]]] = {
     "learner/learner.py": {
@@ -69,11 +69,11 @@ NAMED: dict[str, dict[str, tuple[str, str]]] = {
         "success is that the reward is positive": ('bool(info["success"])', "reward > 0"),
     },
 }
-"""By module and name: the text that is replaced, which is there once, and by what."""
+"""Named changes by module: name → (text, which is there once; replacement)."""
 
 
 def named_mutations(module: str, source: str, filename: str) -> Iterator[Mutation]:
-    """Every named change of a module. Raises ValueError if its code has become another one."""
+    """Returns every named change of a module. Raises ValueError if its code has become another one."""
     tree = ast.parse(source)
     for name, (before, after) in NAMED.get(module, {}).items():
         if source.count(before) != 1:

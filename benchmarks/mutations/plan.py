@@ -73,7 +73,7 @@ def planned() -> dict[str, tuple[str, ...]]:
 
 
 def digest(module: str) -> str:
-    """Of the module's code, of its named changes and of its tests."""
+    """Returns a digest of the module's code, of its named changes and of its tests."""
     files = [TOP / "rllib_ragen" / module, *(TOP / "tests" / name for name in planned()[module])]
     parts = [*(file.read_bytes() for file in files), repr(NAMED.get(module)).encode()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ragen_envs.tree import Tree
-from rllib_ragen.config.schema import AlarmMode, AlarmsSection
+from rllib_ragen.config.watching import AlarmMode, AlarmsSection
 from rllib_ragen.diagnostics.alarm_rules import RULES, Row
 
 

@@ -9,8 +9,9 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from rllib_ragen.config.schema import AlarmsSection, RunConfig
+from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.config.section import Section
+from rllib_ragen.config.watching import AlarmsSection
 
 _FLAT = ("multi_agent", "model", "rollout", "vllm", "credit", "learner", "offline", "diagnostics", "alarms", "fault")
 """Sections whose keys are attributes; `env` is RLlib's env_config, the rest is of whoever drives the run."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, cast
+from typing import Any
 
 from pydantic import ValidationError
-from ray.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
+from ray.rllib.algorithms.algorithm_config import NotProvided
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.utils import force_list
-from ray.tune.result import TRIAL_INFO
 
 from ragen_envs.games.registry import make_game
 from ragen_envs.spaces import AnyText
@@ -25,12 +23,11 @@ from rllib_ragen.config.load import algorithm_preset, flatten
 from rllib_ragen.config.messages import sentence
 from rllib_ragen.config.paths import PROMPT_KEYS, enter_model, enter_text
 from rllib_ragen.config.policy_plan import PolicyPlan
-from rllib_ragen.config.reward_section import reward_names
 from rllib_ragen.config.schema import CreditSection, DiagnosticsSection, LearnerSection, RunConfig
 from rllib_ragen.config.task_names import game_name, is_task_name, name_of_id, task_name
 from rllib_ragen.credit.registry import make_estimator
 from rllib_ragen.faults.private_names.of_ray import is_registered_env
-from rllib_ragen.faults.private_names.of_rllib import attribute_of_key, keep_runner_states
+from rllib_ragen.faults.private_names.of_rllib import keep_runner_states
 from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.models.folder import check_model_folder, model_folder
 from rllib_ragen.models.lora_settings import LoraSettings, lora_settings
@@ -49,14 +46,9 @@ from rllib_ragen.starpo.checks.rllib_settings import check_rllib_settings
 from rllib_ragen.starpo.env_config import made_of, of_one, tree_of_one, tree_of_several
 from rllib_ragen.starpo.env_registry import SEVERAL, register_task, register_text_envs
 from rllib_ragen.starpo.matchmaking.games import policies_of
-from rllib_ragen.starpo.setters import FluentSetters
-from rllib_ragen.starpo.users_names import Registered, registered_for, take_registered
+from rllib_ragen.starpo.portable_config import PortableConfig
 from rllib_ragen.starpo.weight_broadcast import Broadcast
 
-_TUNE_KEYS = {TRIAL_INFO, "__stdout_file__", "__stderr_file__", "multiagent", "class", "_enable_new_api_stack"}
-_OLD_STACK_KEYS = {"model", "optimizer", "replay_buffer_config"}
-_REGISTERED = "registered_in_python"
-"""Key of `users_names` in the dict that is sent to other processes."""
 _ALGORITHM = "rllib_ragen.starpo.algorithm:StarPO"
 """Import path of the algorithm's class, which imports this config, and not the other way."""
 _CHANNEL_TIMEOUT_S = 120.0
@@ -66,7 +58,7 @@ _CHANNEL_TIMEOUT_S = 120.0
 register_text_envs()
 
 
-class StarPOConfig(FluentSetters):
+class StarPOConfig(PortableConfig):
     """The configuration of StarPO.
 
     .. code-block:: python
@@ -101,8 +93,6 @@ class StarPOConfig(FluentSetters):
         self.add_default_connectors_to_module_to_env_pipeline = False
         self.add_default_connectors_to_learner_pipeline = False
         self.callbacks_class = AlarmCallback
-        self.trial_id = ""
-        """Tune's name of the trial that this is the config of; empty outside of Tune."""
         # RLlib's defaults are made for vectors and timesteps; these are what text and whole episodes need.
         self.batch_mode = "complete_episodes"
         self.episodes_to_numpy = False
@@ -205,76 +195,11 @@ class StarPOConfig(FluentSetters):
         keys = {attribute: f"{section}.{key}" for attribute, (section, key) in ATTRIBUTES.items()}
         return self._set(**{attribute: said[key] for attribute, key in keys.items() if key in said})
 
-    def update_from_dict(self, config_dict: Mapping[str, Any] | AlgorithmConfig) -> StarPOConfig:
-        """Returns the same as AlgorithmConfig's, but unknown keys are refused.
-
-        Raises:
-            ValueError: an unknown key, with the nearest known one.
-        """
-        given: Tree = config_dict.to_dict() if isinstance(config_dict, AlgorithmConfig) else dict(config_dict)
-        for key in given:
-            name = attribute_of_key(self, key)
-            if not hasattr(self, name) and name not in _TUNE_KEYS and name != _REGISTERED:
-                near = difflib.get_close_matches(key, list(vars(self)), n=1)
-                raise ConfigError(f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-        take_registered(cast(Registered, given.pop(_REGISTERED, {})))
-        for key in _OLD_STACK_KEYS & given.keys():
-            # RLlib would merge these with what is there, or hand training() one that it does not have.
-            setattr(self, key, given.pop(key))
-        if "env" in given:
-            self.environment(given.pop("env"))
-        super().update_from_dict(given)
-        if TRIAL_INFO in given:
-            # RLlib drops it, and leaves an algorithm's own `trial_id` at "default".
-            self.trial_id = given[TRIAL_INFO].trial_id
-        return self
-
-    def get_state(self) -> Tree:
-        """Returns AlgorithmConfig's, with what it leaves out: RLlib takes every −1 for a deprecated setting."""
-        state: Tree = super().get_state()
-        return {name: getattr(self, name) for name in ATTRIBUTES} | state
-
     def build_algo(self, env: object = None, **kwargs: object) -> Any:
         """Returns the algorithm; `env` as in `environment`, and the rest as in AlgorithmConfig.build_algo."""
         if env is not None:
             self.environment(env)
         return super().build_algo(**kwargs)
-
-    # --- what users registered, on its way to other processes -----------------------------------------------------
-
-    def to_dict(self) -> Tree:
-        """Returns AlgorithmConfig's dict, with the things that were registered in Python under its names, for Tune's
-        trials.
-        """
-        found: Tree = super().to_dict()
-        found.pop(_REGISTERED, None)
-        return {**found, _REGISTERED: sent} if (sent := self._registered()) else found
-
-    def get_state(self) -> Tree:
-        """Returns the same as AlgorithmConfig's, which `build_algo` copies a config by, with settings that are −1.
-
-        RLlib leaves them out, because −1 is its mark of deprecated ones, and the copy has their defaults.
-        """
-        own = {name: value for name, value in vars(self).items() if name not in ("algo_class", "_is_frozen")}
-        return {**own, **super().get_state()}
-
-    def __getstate__(self) -> Tree:
-        return {**vars(self), _REGISTERED: self._registered()}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        own = dict(state)
-        take_registered(own.pop(_REGISTERED))
-        self.__dict__.update(own)
-
-    def _registered(self) -> Registered:
-        names = [str(entry.get("name")) for entry in self.env_config.get("envs", ())] if self.env == SEVERAL else []
-        return registered_for(
-            environments=names or [self._text_env_name()],
-            estimator=self.estimator,
-            filter=self.filter,
-            loss=self.loss,
-            rewards=reward_names(self.rewards),
-        )
 
     # --- RunConfig and back -----------------------------------------------------------------------------------------
 

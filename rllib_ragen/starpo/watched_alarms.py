@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rllib_ragen.config.schema import AlarmsSection, RunConfig
+from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.config.watching import AlarmsSection
 from rllib_ragen.starpo.checks.combinations import who_compares
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import parse_assignments
-from rllib_ragen.config.schema import AlarmsSection
+from rllib_ragen.config.watching import AlarmsSection
 from rllib_ragen.diagnostics.alarm_rules import RULES, WATCHED
 from rllib_ragen.diagnostics.alarms import Alarm, Alarms
 from rllib_ragen.starpo.checks.build_config import build_config

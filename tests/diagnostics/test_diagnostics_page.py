@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rllib_ragen.config.schema import AlarmsSection, RunConfig
+from rllib_ragen.config.schema import RunConfig
+from rllib_ragen.config.watching import AlarmsSection
 from rllib_ragen.diagnostics.alarms import measured
 from rllib_ragen.diagnostics.gradient_buckets import NUM_BUCKETS, gradient_metric_names
 from rllib_ragen.diagnostics.information import Regime

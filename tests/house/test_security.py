@@ -41,7 +41,11 @@ LOADS = re.compile(
 UNPICKLES = {"pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
 RUNS_TEXT = {"eval", "exec", "compile", "__import__"}
 ANYWHERE = re.compile(r"0\.0\.0\.0|(?<![\w:.])::(?![\w:])|host=['\"]{2}")
-MUTATES = {"benchmarks/mutations/graft.py": ["exec()"], "benchmarks/mutations/operators.py": ["compile()"]}
+MUTATES = {
+    "benchmarks/mutations/graft.py": ["exec()"],
+    "benchmarks/mutations/named.py": ["compile()"],
+    "benchmarks/mutations/operators.py": ["compile()"],
+}
 """Files that run changed source of this repository, to see whether its tests notice; nothing else is their input."""
 HOSTILE = {
     "ansi": "\x1b[2J\x1b]0;owned\x07\x9b31m\x1b[8m",

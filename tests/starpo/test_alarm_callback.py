@@ -10,7 +10,7 @@ import pytest
 from ray.rllib.callbacks.callbacks import RLlibCallback
 
 from rllib_ragen.config.errors import ConfigError
-from rllib_ragen.config.schema import AlarmsSection
+from rllib_ragen.config.watching import AlarmsSection
 from rllib_ragen.starpo.alarm_callback import AlarmCallback
 from rllib_ragen.starpo.algorithm import StarPO
 from rllib_ragen.starpo.config import StarPOConfig
