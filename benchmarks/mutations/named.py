@@ -56,8 +56,16 @@ NAMED: dict[str, dict[str, tuple[str, str]]] = {
             "Stream.TRAINING_OUTCOME, run_seed, group",
         ),
         "the sampling seed is the outcome seed": (
-            "Stream.TRAINING_SAMPLING",
-            "Stream.TRAINING_OUTCOME",
+            "Stream.TRAINING_SAMPLING, run_seed, group, member",
+            "Stream.TRAINING_OUTCOME, run_seed, group, member",
+        ),
+        "members of a group share the sampling seed where there are several environments": (
+            "Stream.TRAINING_SAMPLING, run_seed, turn.group, member",
+            "Stream.TRAINING_SAMPLING, run_seed, turn.group",
+        ),
+        "members of a group share the outcome seed where there are several environments": (
+            "Stream.TRAINING_OUTCOME, run_seed, turn.group, member",
+            "Stream.TRAINING_OUTCOME, run_seed, turn.group",
         ),
         "all runs sample from the same seeds": (
             "Stream.TRAINING_SAMPLING, run_seed, group, member",
