@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from wandb.proto.wandb_internal_pb2 import Record
+
+from tests.patience import PATIENCE_S
 
 _FILE_HEADER, _BLOCK, _HEADER = 7, 32_768, 7
 """Bytes: the file's own, of a block, and of a piece's header (checksum 4, length 2, kind 1), as in LevelDB's log."""
@@ -31,8 +34,16 @@ def records(file: Path) -> Iterator[Any]:
 
 
 def sittings(folder: Path) -> list[list[Any]]:
-    """The records of a run's sittings, oldest first: each is a folder of its own."""
-    return [list(records(file)) for file in sorted(folder.glob("wandb/offline-run-*/run-*.wandb"))]
+    """The records of a run's sittings that are over, oldest first: each is a folder of its own.
+
+    wandb's own process writes them, and may be a moment behind: it is waited for until each has its end.
+    """
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        found = [list(records(file)) for file in sorted(folder.glob("wandb/offline-run-*/run-*.wandb"))]
+        if all(any(record.HasField("exit") for record in sitting) for sitting in found) or time.monotonic() > until:
+            return found
+        time.sleep(0.1)
 
 
 def ids(sitting: list[Any]) -> set[str]:
