@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import struct
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from wandb.proto.wandb_internal_pb2 import Record
 
-from tests.patience import PATIENCE_S
+from tests.patience import wait_until
 
 _FILE_HEADER, _BLOCK, _HEADER = 7, 32_768, 7
 """Bytes: the file's own, of a block, and of a piece's header (checksum 4, length 2, kind 1), as in LevelDB's log."""
@@ -27,6 +26,8 @@ def records(file: Path) -> Iterator[Any]:
             continue
         _, length, kind = struct.unpack("<IHB", data[place : place + _HEADER])
         place += _HEADER
+        if place + length > len(data):
+            return
         whole = data[place : place + length] if kind in (_FULL, _FIRST) else whole + data[place : place + length]
         place += length
         if kind in (_FULL, _LAST):
@@ -38,12 +39,14 @@ def sittings(folder: Path) -> list[list[Any]]:
 
     wandb's own process writes them, and may be a moment behind: it is waited for until each has its end.
     """
-    until = time.monotonic() + PATIENCE_S
-    while True:
-        found = [list(records(file)) for file in sorted(folder.glob("wandb/offline-run-*/run-*.wandb"))]
-        if all(any(record.HasField("exit") for record in sitting) for sitting in found) or time.monotonic() > until:
-            return found
-        time.sleep(0.1)
+    found: list[list[Any]] = []
+
+    def all_have_ended() -> bool:
+        found[:] = [list(records(file)) for file in sorted(folder.glob("wandb/offline-run-*/run-*.wandb"))]
+        return all(any(record.HasField("exit") for record in sitting) for sitting in found)
+
+    wait_until(all_have_ended, "wandb has written the end of every sitting")
+    return found
 
 
 def ids(sitting: list[Any]) -> set[str]:
