@@ -15,7 +15,7 @@ from rllib_ragen.run.trackers.table import COLUMNS, turn_rows
 from rllib_ragen.run.trackers.tracker import PROJECT, TrackedRun
 
 Mode = Literal["online", "offline", "disabled", "shared"]
-_MODES: dict[str, Mode] = {mode: mode for mode in get_args(Mode)}
+_MODES: dict[str, Mode] = {str(mode): mode for mode in get_args(Mode)}
 
 
 def mode() -> Mode:
