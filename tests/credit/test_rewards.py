@@ -182,15 +182,15 @@ def test_what_hangs_again_and_again_is_given_up_at_once() -> None:
         ([{"name": f"{OWN}:Counts", "start": "x"}], "rewards: Counts: TypeError: "),
         ([f"{OWN}:length", f"{OWN}:length"], "rewards: two are called 'length' in logs"),
         ([{"name": "env", "weight": 0}, {"name": f"{OWN}:length", "weight": 0}], "rewards: every weight is 0"),
-        ([{"name": "env", "weight": "x"}], r"rewards\.0\.weight: must be a number ≥ -1e\+06 and ≤ 1e\+06, got 'x'"),
-        ([{"name": "env", "weight": True}], r"rewards\.0\.weight: must be a number"),
-        ([{"name": "env", "weight": float("inf")}], r"rewards\.0\.weight: must be a number"),
-        ([{"name": "env", "timeout_s": 0}], r"rewards\.0\.timeout_s: must be a number > 0"),
-        ([{"name": "env", "label": "a b"}], r"rewards\.0\.label: must be a text of letters"),
-        ([{"weight": 1}], r"rewards\.0\.name: must be a text"),
+        ([{"name": "env", "weight": "x"}], r"rewards\[0\]\.weight: must be a number ≥ -1e\+06 and ≤ 1e\+06, got 'x'"),
+        ([{"name": "env", "weight": True}], r"rewards\[0\]\.weight: must be a number"),
+        ([{"name": "env", "weight": float("inf")}], r"rewards\[0\]\.weight: must be a number"),
+        ([{"name": "env", "timeout_s": 0}], r"rewards\[0\]\.timeout_s: must be a number > 0"),
+        ([{"name": "env", "label": "a b"}], r"rewards\[0\]\.label: must be a text of letters"),
+        ([{"weight": 1}], r"rewards\[0\]\.name: is missing; must be a text"),
         ([{"name": "env", "size": 1}], r"rewards: env: unknown setting 'size'"),
-        ([3], r"rewards\.0: must be a section with some of the keys name, weight"),
-        (3, r"rewards\.0: must be a section"),
+        ([3], r"rewards\[0\]: must be a section with some of the keys name, weight"),
+        (3, r"rewards\[0\]: must be a section"),
         ([{"name": "length_penalty", "limit": 5, "free": 5}], "rewards: LengthPenalty: free must be ≥ 0 and below"),
         ([{"name": "length_penalty", "limit": 5.5}], "rewards: LengthPenalty: free and limit must be integers"),
     ],
@@ -230,3 +230,19 @@ def test_a_format_reward_knows_whether_thoughts_are_wanted() -> None:
         found = rewards("format_reward", env={"think": think})(given)
         assert [one.rewards["format_reward"] for one in found] == wanted
         assert (found[0].turns[0].reward > 1) is think
+
+
+def test_of_several_environments_each_has_its_form_and_its_means() -> None:
+    envs = [{"name": "sokoban", "think": True}, {"name": "frozen_lake", "think": False}]
+    own = rewards("format_reward", envs=envs)
+    given = batch()
+    for one, env in zip(given, ("frozen_lake", "sokoban"), strict=True):
+        one.env = env
+        for turn in one.turns:
+            turn.reply = "<answer>Up</answer>"
+    found = own(given)
+    assert [one.rewards["format_reward"] for one in found] == [2.0, 0.0]
+    means = own.metrics(found)
+    assert means["reward_format_reward"] == 1.0
+    assert (means["frozen_lake/reward_format_reward"], means["sokoban/reward_format_reward"]) == (2.0, 0.0)
+    assert means["sokoban/trained_return_mean"] == pytest.approx(1.0)
