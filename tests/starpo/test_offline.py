@@ -247,7 +247,7 @@ def test_a_file_that_is_none_of_trajectories_is_refused_before_anything_starts(
         (lambda r: r.update(module_id="nobody"), r"is policy 'nobody''s; allowed: default_policy"),
         (
             lambda r: r.update(env="sokoban"),
-            r"is of the environment 'sokoban'; allowed in this run: those of a run with",
+            r"is of the environment 'sokoban'; allowed in this run: those",
         ),
     ],
 )
