@@ -13,8 +13,8 @@ EQUIVALENT: dict[str, dict[tuple[str, str], str]] = {
         ("BiLevelGAE._advantages", "1 → 2"): "any number that is no turn's serves as the one before the first",
     },
     "credit/filters.py": {
-        ("filter_groups", "1 → 2"): _ANY_SIGN,
-        ("filter_groups", "1 → 2 #2"): _ANY_SIGN,
+        ("_kept", "1 → 2"): _ANY_SIGN,
+        ("_kept", "1 → 2 #2"): _ANY_SIGN,
     },
     "credit/normalise.py": {
         ("normalised_rewards", f"np.{made}_like(returns) → {other}"): _OVERWRITTEN

@@ -15,6 +15,7 @@ _TURNS = ("credit/test_turn_estimators.py",)
 _DOORS = ("doors/test_names.py",)
 ELSEWHERE: dict[str, tuple[str, ...]] = {
     "credit/dr_grpo.py": _GROUPS,
+    "credit/filters.py": ("credit/test_filters.py", "credit/test_by_environment.py"),
     "credit/filter_rules.py": ("credit/test_filters.py", *_DOORS),
     "credit/gigpo.py": _TURNS,
     "credit/group_scores.py": ("credit/test_filters.py",),

@@ -66,7 +66,10 @@ def nearest_to(name: str, saved: RunConfig) -> RunConfig:
     """
     if not saved.envs:
         return saved
-    env, _ = split_name(name)
+    try:
+        env, _ = split_name(name)
+    except ConfigError as error:
+        raise ConfigError(f"{error}, or one of the run's own: {environments_told(saved)}") from None
     same = [entry for entry in saved.envs if task_name(entry.name) == env]
     for key in () if same else _TALK:
         if len({getattr(entry, key) for entry in saved.envs}) > 1:

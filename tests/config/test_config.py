@@ -203,5 +203,7 @@ def test_the_table_of_keys_has_every_key_and_what_it_means() -> None:
     lines = key_table().splitlines()[1:]
     names = [line.split()[0] for line in lines]
     assert [name for name in names if name in KEYS] == list(KEYS)
-    assert {name.split("[")[0].split(".")[0] for name in names if name not in KEYS} == {"env", "envs", "rewards"}, "optional ones"
+    assert {name.split("[")[0].split(".")[0] for name in names if name not in KEYS} == {"env", "envs", "rewards"}, (
+        "optional ones, and lists"
+    )
     assert all(len(line) > 92 for line in lines)

@@ -75,7 +75,26 @@ def test_set_takes_them_and_no_preset_stands_below() -> None:
     assert [entry.weight for entry in build_config(foundation(given), given).envs] == [1, 3]
 
 
+def test_a_papers_settings_lie_beneath_the_run_and_not_beneath_the_entries() -> None:
+    given = {"preset": "ragen-v2", "envs": [{"name": "sokoban"}, {"name": "frozen_lake"}]}
+    found = build_config(foundation(given), given)
+    assert (found.preset, found.credit.filter) == ("ragen-v2", "top_p")
+    assert [entry.task for entry in found.envs] == [{}, {}]
+
+
+def test_prompts_of_an_entry_are_read_from_beside_the_file_that_names_them(tmp_path: Path) -> None:
+    (tmp_path / "own.md").write_text("Be brief. {system}\n")
+    (tmp_path / "run.yaml").write_text("envs: [{name: sokoban, system_prompt: own.md}, {name: frozen_lake}]")
+    found = build_config(read_yaml(tmp_path / "run.yaml"))
+    assert [entry.system_prompt for entry in found.envs] == ["Be brief. {system}", ""]
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "a placeholder": ({"envs": [{}, {"name": "bandit", "system_prompt": "{x}"}]}, r"^envs\[1\].system_prompt: "),
+    "stored data with a curriculum": (
+        {"envs": [{"curriculum": {"levels": [{}, {}]}}], "offline": {"input": "x.jsonl"}},
+        r"^envs\[0\].curriculum with offline.input=",
+    ),
     "both": ({"env": {"name": "sokoban"}, "envs": [{}]}, "^env and envs are both given"),
     "unknown key": ({"envs": [{}, {"wieght": 2}]}, r"^envs\[1\].wieght: unknown key; did you mean weight\?"),
     "no weight": ({"envs": [{"weight": 0}]}, r"^envs\[0\].weight: must be a number > 0"),

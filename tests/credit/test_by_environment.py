@@ -98,3 +98,38 @@ def test_each_environments_groups_are_filtered_by_themselves(settings: dict[str,
         assert group_metrics(own, kept) == alone.metrics
     assert result.metrics["kept_groups"] == len({one.group_id for one in result.kept})
     assert result.metrics["num_groups"] == 8
+
+
+def test_rewards_are_normalised_and_weights_are_one_by_hand() -> None:
+    """Returns 1 and 3: mean 2, std √2. A reply of no token has no row, and an environment without a ratio has 1."""
+    batch = [trajectory("a", [(2, 1, 1.0)]), trajectory("a", [(2, 1, 3.0)]), trajectory("b", [(2, 0, 2.0)])]
+    section = {"estimator": "dr_grpo", "normalize": "none", "loss_scaling": "linear"}
+    settings = {**section, "reward_norm": "mean_std", "reward_grouping": "group"}
+    rows = rows_of(batch, settings, {})
+    assert [row.advantages.tolist() for row in rows] == [
+        pytest.approx([0, 0, -(0.5**0.5)], abs=1e-5),
+        pytest.approx([0, 0, 0.5**0.5], abs=1e-5),
+    ]
+    assert [row.weight for row in rows] == [1.0, 1.0]
+
+
+def test_kept_ratios_are_each_environments_share_of_its_groups() -> None:
+    """Of sokoban's two groups one differs, of frozen_lake's three all do."""
+    returns = {"sokoban": ["01", "11"], "frozen_lake": ["02", "03", "04"]}
+    batch = [
+        replace(trajectory(f"{env}{number}", [(2, 1, float(value))]), env=env)
+        for env, groups in returns.items()
+        for number, group in enumerate(groups)
+        for value in group
+    ]
+    result = filter_groups(batch, CreditSection(filter="top_p", filter_value=1.0))
+    assert result.kept_ratios == {"sokoban": 0.5, "frozen_lake": 1.0}
+    assert {one.group_id for one in result.kept} == {"sokoban0", "frozen_lake0", "frozen_lake1", "frozen_lake2"}
+    one_left = filter_groups(batch, CreditSection(filter="top_k_abs", filter_value=1))
+    assert {one.group_id for one in one_left.kept} == {"sokoban0", "frozen_lake2"}
+
+
+@pytest.mark.parametrize(("groups", "alike"), [("aabb", 2.0), ("aab", 2.0), ("abc", float("nan")), ("", 0.0)])
+def test_groups_of_one_are_not_told_as_alike_where_none_can_be_compared(groups: str, alike: float) -> None:
+    found = group_metrics([trajectory(name, [(2, 1, 1.0)]) for name in groups], [])["zero_spread_groups"]
+    assert found == alike or (np.isnan(found) and np.isnan(alike))

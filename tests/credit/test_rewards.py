@@ -238,3 +238,19 @@ def test_a_format_reward_knows_whether_thoughts_are_wanted() -> None:
         found = rewards("format_reward", env={"think": think})(given)
         assert [one.rewards["format_reward"] for one in found] == wanted
         assert (found[0].turns[0].reward > 1) is think
+
+
+def test_of_several_environments_each_has_its_form_and_its_means() -> None:
+    envs = [{"name": "sokoban", "think": True}, {"name": "frozen_lake", "think": False}]
+    own = rewards("format_reward", envs=envs)
+    given = batch()
+    for one, env in zip(given, ("frozen_lake", "sokoban"), strict=True):
+        one.env = env
+        for turn in one.turns:
+            turn.reply = "<answer>Up</answer>"
+    found = own(given)
+    assert [one.rewards["format_reward"] for one in found] == [2.0, 0.0]
+    means = own.metrics(found)
+    assert means["reward_format_reward"] == 1.0
+    assert (means["frozen_lake/reward_format_reward"], means["sokoban/reward_format_reward"]) == (2.0, 0.0)
+    assert means["sokoban/trained_return_mean"] == pytest.approx(1.0)

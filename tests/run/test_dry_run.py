@@ -193,3 +193,20 @@ def test_a_run_of_a_model_that_is_not_in_the_cache_says_how_to_get_it(
     (snapshot.parents[1] / "refs").mkdir()
     (snapshot.parents[1] / "refs" / "main").write_text("abc")
     assert model_folder(name) == snapshot
+
+
+def test_a_dry_run_of_several_environments_tells_each_and_weighs_their_lengths(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    envs = [{"name": "sokoban", "weight": 3, "max_turns": 2}, {"name": "frozen_lake", "max_turns": 4}]
+    rollout = {"max_reply_tokens": 10, "max_context_tokens": 200, "num_groups": 1, "group_size": 1}
+    found = cost(build_config({"envs": envs, "rollout": rollout}), SMALL, 1_000)
+    assert found.sampled_tokens == 25, "¾ · 20 + ¼ · 40"
+    (tmp_path / "run.yaml").write_text("envs: [{name: sokoban}, {name: frozen_lake}]")
+    assert main(["--dry-run", "--config", str(tmp_path / "run.yaml")]) == 0
+    said = capsys.readouterr().out
+    for line in (
+        "task        sokoban, 50.0 % of the groups: random ",
+        "task        frozen_lake, 50.0 % of the groups: ",
+    ):
+        assert line in said

@@ -155,7 +155,9 @@ def test_several_models_in_several_environments_are_one_table_and_one_record(
             assert row["success"] == pytest.approx(sum(instances.values()) / 6)
             assert {"success_error", "return_mean", "failures"} <= row.keys()
             own = [
-                r for r in records if (r["model"], r["env"], r["greedy"]) == (one["model"], one["env"], row["greedy"])
+                r
+                for r in records
+                if (r["model"], r["environment"], r["greedy"]) == (one["model"], one["env"], row["greedy"])
             ]
             assert len(own) == 6
             played = [from_json(record) for record in own]

@@ -121,7 +121,10 @@ def test_one_of_them_or_all_are_evaluated(done: tuple[Path, str], capsys: pytest
     assert len(own) == 2 and all(line in of_one for line in own), "the same figures, alone or with the others"
     assert "sokoban" not in of_one and "on this scale: frozen_lake: random" in of_one
     assert evaluate((*arguments, "--env", "lake")) == 2
-    assert "--env lake is none of the run's: the run has several environments" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "unknown environment 'lake'; allowed: " in said and "or one of the run's own: sokoban, frozen_lake" in said
+    table = said_by(evaluate, *arguments[:-2], "--env", "frozen_lake", "bandit/reversed")
+    assert len(re.findall(r"^mix +(?:frozen_lake|bandit/reversed) ", table, re.MULTILINE)) == 2
 
 
 def test_one_of_them_is_played(done: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:

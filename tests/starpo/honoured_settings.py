@@ -70,8 +70,8 @@ HONOURED = {
     "input_": _INPUT,
     "output": _OUTPUT,
     # evaluation
-    "evaluation_config": "tests/starpo/test_callbacks.py::"
-    "test_evaluation_of_rllib_is_greedy_where_explore_says_so_and_may_come_before_training",
+    "evaluation_config": "tests/starpo/test_callbacks.py"
+    "::test_evaluation_of_rllib_is_greedy_where_explore_says_so_and_may_come_before_training",
     "evaluation_interval": _OWN_RUN,
     "evaluation_duration": _OWN_RUN,
     # multi_agent

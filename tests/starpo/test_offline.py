@@ -245,6 +245,10 @@ def test_a_file_that_is_none_of_trajectories_is_refused_before_anything_starts(
         (lambda r: r["turns"][0].update(reply="other words"), r"other words with this model's tokenizer"),
         (lambda r: r["turns"][0].update(prompt_ids=[5] * 300), r"allowed: at most rollout\.max_context_tokens=256"),
         (lambda r: r.update(module_id="nobody"), r"is policy 'nobody''s; allowed: default_policy"),
+        (
+            lambda r: r.update(env="sokoban"),
+            r"is of the environment 'sokoban'; allowed in this run: those",
+        ),
     ],
 )
 def test_what_this_model_cannot_have_sampled_is_refused(

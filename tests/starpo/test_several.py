@@ -154,3 +154,21 @@ def test_what_python_says_comes_back_as_it_was_said() -> None:
         config_of(SOKOBAN, LAKE).multi_agent(policies={"a"}, policy_mapping_fn=lambda *_: "a").validate()
     with pytest.raises(ConfigError, match=r"^envs\[1\].reply_prefix='Up' is not how a reply can begin"):
         config_of(SOKOBAN, {**LAKE, "reply_prefix": "Up"}).validate()
+
+
+def test_stored_trajectories_are_learnt_from_by_their_labels(tmp_path: Path) -> None:
+    plain = {"name": "sokoban"}
+    algo = config_of(LAKE, plain, rewards=["format_reward"]).offline_data(output=str(tmp_path)).build_algo()
+    played = metrics_of(algo.train())
+    algo.stop()
+    assert math.isfinite(played["sokoban/reward_format_reward"])
+    algo = config_of(LAKE, plain).offline_data(input_=str(tmp_path)).build_algo()
+    learnt = metrics_of(algo.train())
+    algo.stop()
+    for label in ("frozen_lake", "sokoban"):
+        assert learnt[f"{label}/num_groups"] == played[f"{label}/num_groups"] == 3
+        assert learnt[f"{label}/success"] == played[f"{label}/success"]
+    with pytest.raises(ConfigError, match=r"is of the environment '.*'; allowed in this run: sokoban, bandit"):
+        config_of(plain, {"name": "bandit"}).offline_data(input_=str(tmp_path)).llm(
+            model=algo.config.model_path
+        ).build_algo()
