@@ -37,7 +37,8 @@ class Context:
         """Everything so far: the engine's next prompt."""
         self.gained: list[int] = []
         """Tokens since the last reply: the prompt that waits for one."""
-        self._message = ""
+        self.message = ""
+        """The newest user message, as it was tokenised."""
         self._last: Sampled | None = None
 
     def first(self, system: str, user: str) -> None:
@@ -62,13 +63,13 @@ class Context:
             reward=0.0,
             policy_version=sampled.policy_version,
             cached_tokens=sampled.cached_tokens,
-            prompt=self._message,
+            prompt=self.message,
             reply=self._chat.reply_text(sampled.token_ids),
         )
 
     def _extend(self, user: str, tokenise: Tokenise) -> None:
         if self._rewrite is None:
-            self._message, self.gained = user, tokenise(user)
+            self.message, self.gained = user, tokenise(user)
         else:
-            self._message, self.gained = self._rewrite(user, self.token_ids, tokenise)
+            self.message, self.gained = self._rewrite(user, self.token_ids, tokenise)
         self.token_ids = self.token_ids + self.gained

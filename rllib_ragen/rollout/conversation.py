@@ -175,7 +175,7 @@ class PolicyConversation(Conversation):
     @property
     def heard(self) -> Heard:
         gained = self._context.gained
-        return Heard(np.asarray(gained, np.int32), self._message, self._state) if gained else Heard()
+        return Heard(np.asarray(gained, np.int32), self._context.message, self._state) if gained else Heard()
 
     @property
     def full(self) -> bool:

@@ -17,10 +17,12 @@ from ray.rllib.utils.metrics.metrics_logger import MetricsLogger
 from ragen_envs.spaces import AnyText
 from rllib_ragen.models.chat_format import ChatFormat
 from rllib_ragen.rollout.connectors import TokeniseObservations, TurnConnectors
+from rllib_ragen.rollout.conversation import PolicyConversation, Sampler
 from rllib_ragen.rollout.turn_pipelines import TurnPipelines
 from rllib_ragen.rollout.whole_batch import WholeBatchError
 from rllib_ragen.starpo.config import StarPOConfig
-from rllib_ragen.types import Trajectory
+from rllib_ragen.types import Sampling, Trajectory
+from tests.rollout.marked import Marked
 from tests.rollout.test_multi_agent import THREE, play, specs
 
 Pieces = list[ConnectorV2]
@@ -76,6 +78,15 @@ def test_a_piece_of_rllibs_kind_rewrites_what_each_agent_reads(chat: ChatFormat)
         assert f"{first.prompt}" in chat.tokenizer.decode(first.prompt_ids.tolist())
         for turn in later:
             assert turn.prompt_ids.tolist() == chat.next_prompt(turn.prompt, True)
+
+
+def test_a_prompt_that_waits_is_told_as_the_policy_reads_it(chat: ChatFormat) -> None:
+    sampling = Sampling(4, chat.stop_token_ids)
+    sampler = Sampler(Marked(chat, "Up"), chat, sampling, 1000, connectors(chat, [Louder()], []))
+    agent = PolicyConversation(Trajectory("g", env_seed=0, outcome_seed=0), sampler, (1,))
+    agent.hear("hello", "state", "rules")
+    assert agent.heard.prompt == "HELLO (0)"
+    assert agent.heard.token_ids.tolist() == chat.first_prompt("rules", "HELLO (0)")
 
 
 def test_pieces_see_the_agents_episode_in_words_and_the_tokens_so_far(chat: ChatFormat) -> None:
