@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -36,6 +38,12 @@ def test_roles_of_different_policies_have_different_baselines() -> None:
     estimator = RoleAdvantages(0.5)
     estimator([played("first", 1.0, "a"), played("first", -1.0, "b")])
     assert estimator.state() == {"a/first": 0.5, "b/first": -0.5}
+
+
+def test_roles_of_different_environments_have_different_baselines() -> None:
+    estimator = RoleAdvantages(0.5)
+    estimator([replace(played("first", 1.0), env="lake"), played("first", -1.0)])
+    assert estimator.state() == {"lake/p/first": 0.5, "p/first": -0.5}
 
 
 def test_a_restored_estimator_goes_on_as_if_it_had_never_stopped() -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rllib_ragen.credit.estimator import Credit
 from rllib_ragen.credit.gae import GAE
 from rllib_ragen.credit.rloo import RLOO
 from rllib_ragen.credit.rows import to_rows
@@ -66,6 +67,12 @@ def test_a_batch_without_advantages_stays_finite_and_zero(batch: list[Trajectory
     rows = to_rows(batch, RLOO()(batch), None, "batch")
     assert len(rows) == len(batch)
     assert not any(row.advantages.any() for row in rows)
+
+
+def test_advantages_that_are_all_the_same_keep_their_size() -> None:
+    batch = group_of("a", [1.0, 2.0])
+    ones = [Credit((one.turn_index() >= 0).astype(np.float32), np.zeros(one.num_tokens, np.float32)) for one in batch]
+    assert [row.advantages.tolist() for row in to_rows(batch, ones, None, "batch")] == [[0, 0, 1, 1, 1]] * 2
 
 
 def test_trajectories_without_a_sampled_token_have_no_row() -> None:

@@ -15,7 +15,6 @@ from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.diagnostics.alarms import measured
 from rllib_ragen.diagnostics.metrics import find_metric
-from rllib_ragen.learner.losses.policy import log_likelihood_loss
 from rllib_ragen.rollout.trajectory_files import read_trajectories, trajectory_files
 from rllib_ragen.run.log import RunLog
 from rllib_ragen.starpo.algorithm import StarPO
@@ -191,19 +190,6 @@ def test_games_are_learnt_from_by_policy_and_role(model: Path, tmp_path: Path) -
 
 def weights_of(algo: StarPO) -> dict[str, torch.Tensor]:
     return weights(algo.learner_group._learner)
-
-
-def test_the_likelihood_loss_has_the_gradient_of_the_log_likelihood() -> None:
-    from rllib_ragen.config.schema import LearnerSection
-    from rllib_ragen.learner.losses.registry import PolicyTokens
-
-    logprobs = torch.tensor([-1.0, -5.0, -0.1], requires_grad=True)
-    weight = torch.tensor([1.0, 0.5, 0.0])
-    tokens = PolicyTokens(logprobs - torch.tensor([-1.0, 3.0, -9.0]), weight, torch.zeros(3).long(), LearnerSection())
-    loss, clipped = log_likelihood_loss(tokens)
-    loss.sum().backward()
-    assert logprobs.grad is not None and torch.equal(logprobs.grad, -weight)
-    assert clipped.dtype == torch.bool and not clipped.any()
 
 
 def changed(change: Callable[[Tree], Any]) -> Callable[[str], str]:

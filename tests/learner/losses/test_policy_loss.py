@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rllib_ragen.config.schema import LearnerSection
-from rllib_ragen.learner.losses.policy import policy_loss, token_loss
+from rllib_ragen.learner.losses.policy import log_likelihood_loss, policy_loss, token_loss
 from rllib_ragen.learner.losses.registry import PolicyTokens
 
 CASES = [
@@ -111,3 +111,15 @@ def test_a_tokens_loss_has_the_clips_of_the_config(
     section = LearnerSection.model_validate(clips)
     loss, held = token_loss(PolicyTokens(ratio.log(), advantages, torch.zeros(3, dtype=torch.int64), section))
     assert loss.tolist() == pytest.approx(losses) and held.tolist() == clipped
+
+
+def test_the_likelihood_loss_has_the_gradient_of_the_log_likelihood() -> None:
+    """−A · log ratio: −1 · 0, −0.5 · −8, 0 · 8.9; its gradient is −A wherever the policy stands."""
+    logprobs = torch.tensor([-1.0, -5.0, -0.1], requires_grad=True)
+    weight = torch.tensor([1.0, 0.5, 0.0])
+    tokens = PolicyTokens(logprobs - torch.tensor([-1.0, 3.0, -9.0]), weight, torch.zeros(3).long(), LearnerSection())
+    loss, clipped = log_likelihood_loss(tokens)
+    assert loss.tolist() == [0.0, 4.0, 0.0]
+    loss.sum().backward()
+    assert logprobs.grad is not None and torch.equal(logprobs.grad, -weight)
+    assert clipped.dtype == torch.bool and clipped.shape == (3,) and not clipped.any()

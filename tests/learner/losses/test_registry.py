@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from rllib_ragen.config.schema import LearnerSection
-from rllib_ragen.learner.losses.policy import token_loss
+from rllib_ragen.learner.losses.policy import log_likelihood_loss, token_loss
 from rllib_ragen.learner.losses.registry import LOSSES, PolicyTokens, checked_loss, register_loss
 from rllib_ragen.learner.losses.sequence import sequence_loss
 
@@ -25,15 +25,14 @@ def registered() -> Iterator[None]:
 
 
 def test_the_shipped_losses_are_found_by_name() -> None:
-    assert LOSSES.shipped() == ["token", "sequence"]
-    assert (LOSSES.resolve("token", "learner.loss"), LOSSES.resolve("sequence", "learner.loss")) == (
-        token_loss,
-        sequence_loss,
-    )
+    found = {name: LOSSES.resolve(name, "learner.loss") for name in LOSSES.shipped()}
+    assert found == {"token": token_loss, "sequence": sequence_loss, "log_likelihood": log_likelihood_loss}
 
 
 def test_an_unknown_loss_is_refused_with_its_key() -> None:
-    with pytest.raises(ValueError, match=r"^learner\.loss: unknown loss 'tokn'; allowed: token, sequence"):
+    with pytest.raises(
+        ValueError, match=r"^learner\.loss: unknown loss 'tokn'; allowed: token, log_likelihood, sequence"
+    ):
         LOSSES.resolve("tokn", "learner.loss")
 
 
