@@ -10,7 +10,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
 from rllib_ragen.models.gguf.facts import read_facts
-from rllib_ragen.models.gguf.tokenizer import write_tokenizer
+from rllib_ragen.models.gguf.tokenizer import check_written, write_tokenizer
 from rllib_ragen.models.load import empty_model, first_line
 
 
@@ -28,7 +28,7 @@ def convert(file: Path, out: Path) -> None:
         OSError: `out` cannot be written.
     """
     facts = read_facts(file)
-    tokenizer = write_tokenizer(file, facts, out)
+    write_tokenizer(file, facts, out)
     try:
         config = AutoConfig.from_pretrained(
             str(file.parent), gguf_file=file.name, local_files_only=True, trust_remote_code=False
@@ -37,7 +37,7 @@ def convert(file: Path, out: Path) -> None:
         config.vocab_size = facts.num_rows
         if facts.head_dim is not None:
             config.head_dim = facts.head_dim
-        # Its progress bar cannot be switched off.
+        # Progress bars of some seconds, which cannot be switched off.
         with redirect_stderr(StringIO()):
             read = AutoModelForCausalLM.from_pretrained(
                 str(file.parent),
@@ -57,8 +57,10 @@ def convert(file: Path, out: Path) -> None:
     model.tie_weights()
     ends = facts.end_token_ids
     model.generation_config = GenerationConfig(
-        bos_token_id=tokenizer.bos_token_id,
+        bos_token_id=config.bos_token_id,
         eos_token_id=ends[0] if len(ends) == 1 else ends or None,
-        pad_token_id=tokenizer.pad_token_id,
+        pad_token_id=config.pad_token_id,
     )
-    model.save_pretrained(str(out))
+    with redirect_stderr(StringIO()):
+        model.save_pretrained(str(out))
+    check_written(file, facts, out)

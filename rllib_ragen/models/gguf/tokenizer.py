@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tokenizers import Regex, normalizers, pre_tokenizers
-from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from rllib_ragen.models.gguf.facts import Facts
 from rllib_ragen.models.load import first_line, load_tokenizer
@@ -28,8 +28,8 @@ _SAMPLE = "Room 12: go up,  then 345 left.\n\n\tIt's é, 中文 ✓ — x² = y_
 """Text with what pre-tokenizers treat in different ways."""
 
 
-def write_tokenizer(file: Path, facts: Facts, out: Path) -> PreTrainedTokenizerBase:
-    """Writes the tokenizer of a GGUF file into a transformers folder → it, read from there.
+def write_tokenizer(file: Path, facts: Facts, out: Path) -> None:
+    """Writes the tokenizer of a GGUF file into a transformers folder.
 
     Raises:
         ValueError: it cannot be read, or how it cuts text is not known; one sentence.
@@ -58,12 +58,26 @@ def write_tokenizer(file: Path, facts: Facts, out: Path) -> PreTrainedTokenizerB
     )
     plain.chat_template = read.chat_template
     plain.save_pretrained(str(out))
-    written = load_tokenizer(out)
-    for text in (_SAMPLE, read.eos_token or ""):
-        ids = written.encode(text, add_special_tokens=False)
-        if ids != plain.encode(text, add_special_tokens=False) or written.decode(ids) != text:
-            raise ValueError(f"model.path: the tokenizer in {file} does not give {text!r} back from its tokens")
-    return written
+
+
+def check_written(file: Path, facts: Facts, folder: Path) -> None:
+    """Checks that the tokenizer of a folder, read as a user will, cuts text as the file says, and gives it back.
+
+    transformers replaces the rule of some architectures (Qwen2) by that of their best known models.
+
+    Raises:
+        ValueError: it does not; one sentence.
+    """
+    written = load_tokenizer(folder)
+    if facts.is_byte_level:
+        pieces = _pre_tokenizer(file, facts.pre_tokenizer).pre_tokenize_str(_SAMPLE)
+        if written.backend_tokenizer.pre_tokenizer.pre_tokenize_str(_SAMPLE) != pieces:
+            raise ValueError(
+                f"model.path: {file} cuts text by the rule {facts.pre_tokenizer!r} (tokenizer.ggml.pre), and"
+                " transformers reads a model of its architecture by another one"
+            )
+    if written.decode(written.encode(_SAMPLE, add_special_tokens=False)) != _SAMPLE:
+        raise ValueError(f"model.path: the tokenizer in {file} does not give text back from its tokens")
 
 
 def _pre_tokenizer(file: Path, rule: str) -> pre_tokenizers.PreTokenizer:
