@@ -252,4 +252,4 @@ def test_another_file_in_the_package_is_refused_by_its_sha256(
 
 def test_smollm2_is_a_name_and_a_dry_run_knows_its_shape(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--env", "bandit", "--model", "smollm2", "--dry-run"]) == 0
-    assert "134.5M weights, 30 layers of width 576, 49,152 tokens; shape from a table" in capsys.readouterr().out
+    assert "134.5M weights, 30 layers of width 576, 49152 tokens; shape from a table" in capsys.readouterr().out
