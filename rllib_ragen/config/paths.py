@@ -12,6 +12,8 @@ from rllib_ragen.config.hub_models import HUB_MODELS
 
 EMBEDDED_MODEL = "tiny"
 """`model.path` of the model that ships with the package."""
+SMOLLM2 = "smollm2"
+"""`model.path` of SmolLM2-135M-Instruct, whose weights an installed package holds (models.gguf)."""
 PLAYED = "sampler"
 """`offline.input` of a run that plays its trajectories: RLlib's word."""
 PROMPT_KEYS = ("system_prompt", "prompt_template")
@@ -26,8 +28,8 @@ _TUNE_STARTED_IN = "TUNE_ORIG_WORKING_DIR"
 
 
 def is_model_name(given: str) -> bool:
-    """Says whether `model.path` is a name, and no path: `tiny`, or a model as it is named on the Hub."""
-    return given == EMBEDDED_MODEL or given in HUB_MODELS
+    """Says whether `model.path` is a name, and no path: `tiny`, `smollm2`, or a model as it is named on the Hub."""
+    return given in (EMBEDDED_MODEL, SMOLLM2) or given in HUB_MODELS
 
 
 def enter_path(given: str | Path, folder: str | Path | None = None) -> Path:

@@ -131,7 +131,7 @@ class ModelSection(Section):
 
     path: str = Field(
         EMBEDDED_MODEL,
-        description="`tiny` (embedded), a folder with a transformers model and its tokenizer, or a name of the Hub",
+        description="`tiny` (embedded), `smollm2`, a transformers folder, a .gguf file, or a name of the Hub",
     )
     dtype: Literal["float32", "bfloat16"] = Field("float32", description="type of weights and activations")
     template_kwargs: dict[str, Any] = Field(

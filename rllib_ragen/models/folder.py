@@ -10,8 +10,10 @@ from pathlib import Path
 
 from ragen_envs.tree import Tree
 from rllib_ragen.config.hub_models import HUB_MODELS
-from rllib_ragen.config.paths import EMBEDDED_MODEL
+from rllib_ragen.config.paths import EMBEDDED_MODEL, SMOLLM2
 from rllib_ragen.models.folder_files import check_files, read_object
+from rllib_ragen.models.gguf.kept import converted_folder, ensure_converted
+from rllib_ragen.models.gguf.source import is_gguf
 from rllib_ragen.models.weight_headers import check_weights
 
 GAME_MODEL_LENGTH = 4_096
@@ -31,8 +33,11 @@ _SCALED = ("linear", "dynamic", "yarn")
 
 def model_folder(path: str) -> Path:
     """Returns the folder that `model.path` names: the embedded model's for `tiny`; of a model of the Hub that in the
-    cache of this machine, if it is there (no network is asked).
+    cache of this machine, if it is there (no network is asked); of a GGUF file what it is converted to, which need not
+    be there before `check_model_folder`.
     """
+    if is_gguf(path):
+        return converted_folder(path)
     if path in HUB_MODELS:
         # Heavy for what most runs have no use for.
         from huggingface_hub import try_to_load_from_cache
@@ -45,21 +50,28 @@ def model_folder(path: str) -> Path:
 def check_model_folder(path: str, max_context_tokens: int, *, in_game: bool = False) -> Path:
     """Checks that the folder holds a model and tokenizer for `max_context_tokens` → the folder.
 
+    A GGUF file is converted now, once a machine.
+
     `in_game`: `tiny` means the small model of a game, which need not exist yet: here the embedded one stands in for it.
 
     Raises:
         ValueError: it does not; one sentence that names the key.
     """
-    folder = model_folder(path)
+    folder = ensure_converted(path) if is_gguf(path) else model_folder(path)
     if path in HUB_MODELS and str(folder) == path:
         raise ValueError(
             f"model.path={path} is not in the Hugging Face cache of this machine; fetch it once (hf download {path}),"
             f" or give a folder (one of this name is ./{path})"
         )
     if not folder.is_dir():
-        raise ValueError(f"model.path: there is no folder {str(folder)!r}; allowed: {EMBEDDED_MODEL}, or a folder")
+        raise ValueError(
+            f"model.path: there is no folder {str(folder)!r}; allowed: {EMBEDDED_MODEL}, {SMOLLM2}, a folder,"
+            " or a GGUF file"
+        )
     if not (folder / "config.json").is_file() and not (folder / "config.json").is_symlink():
-        raise ValueError(f"model.path: the folder {str(folder)!r} holds no transformers model (no config.json)")
+        raise ValueError(
+            f"model.path: the folder {str(folder)!r} holds no transformers model (no config.json){_hint(folder)}"
+        )
     check_files(folder)
     check_weights(folder)
     if not any((folder / name).is_file() for name in _TOKENIZERS):
@@ -75,6 +87,11 @@ def check_model_folder(path: str, max_context_tokens: int, *, in_game: bool = Fa
     if length is not None and max_context_tokens > length:
         raise ValueError(f"rollout.max_context_tokens={max_context_tokens} is more than the model's length of {length}")
     return folder
+
+
+def _hint(folder: Path) -> str:
+    found = sorted(path.name for path in folder.iterdir() if is_gguf(str(path)))
+    return f"; {found[0]} in it may be given itself" if found else ""
 
 
 def language_config(folder: Path) -> Tree:

