@@ -17,7 +17,8 @@ COMMANDS = {
     "report": ("rllib_ragen.report.__main__:main", "runs as one HTML page"),
     "play": ("rllib_ragen.play.__main__:main", "plays one episode: you, or a model"),
     "tournament": ("rllib_ragen.tournament.__main__:main", "models and scripts play a game against each other, rated"),
-    "gradients": ("rllib_ragen.gradients:main", "what pulls at the weights, by reward spread"),
+    "gradients": ("rllib_ragen.commands.gradients:main", "what pulls at the weights, by reward spread"),
+    "new_env": ("rllib_ragen.commands.new_env.__main__:main", "writes a package with an environment to start from"),
 }
 """Command → (its main, by name: commands are above this floor; what it does)."""
 
