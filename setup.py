@@ -9,6 +9,8 @@ setup(
     package_data={
         "ragen_envs": ["*.json", "games/*.json", "webshop/*.jsonl.gz", "search_qa/*.jsonl.gz", "py.typed"],
         "rllib_ragen": [
+            "commands/new_env/template/*",
+            "commands/new_env/template/*/*",
             "models/tiny/checkpoint/*",
             "models/tiny/games/*/*",
             "models/tiny/words/*",

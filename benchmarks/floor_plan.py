@@ -22,7 +22,7 @@ FLOORS = (
     ("learner",),
     ("starpo",),
     ("run",),
-    ("evaluate", "gradients", "play", "report", "sweep", "tournament"),
+    ("commands", "evaluate", "play", "report", "sweep", "tournament"),
 )
 """Rooms of the package from the ground up; one may import those below it, and its own."""
 FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

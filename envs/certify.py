@@ -6,16 +6,20 @@ python -m ragen_envs.certify my_package.worlds:MyTask
 
 from __future__ import annotations
 
+import argparse
 import math
+import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import cast
 
 import gymnasium as gym
 import numpy as np
 
+from ragen_envs.contract import CertificationError, Clause, check_clauses, place_of
+from ragen_envs.contract import require as _require
 from ragen_envs.open_names import load
 from ragen_envs.registry import check_env_name, env_names, make_text_env
 from ragen_envs.reply import format_reply
@@ -25,6 +29,7 @@ from ragen_envs.text import TextEnv
 from ragen_envs.tree import Tree
 
 Make = Callable[[], TextEnv]
+_WORD = re.compile(r"\d+|[^\W\d_]+")
 Step = tuple[str, float, bool, bool, Tree]
 
 JUNK_REPLIES: tuple[str, ...] = (
@@ -47,10 +52,6 @@ JUNK_REPLIES: tuple[str, ...] = (
 """Replies that are not an action in any environment."""
 
 
-class CertificationError(AssertionError):
-    """A clause of the contract is broken; the message names clause and finding."""
-
-
 def check_text_env(make: Make, instances: int = 20) -> list[str]:
     """Checks all clauses on fresh environments from `make`.
 
@@ -62,45 +63,48 @@ def check_text_env(make: Make, instances: int = 20) -> list[str]:
         The clauses that were checked.
 
     Raises:
-        CertificationError: the first broken clause, and how it is broken. An exception that the environment itself
-            raises counts as broken, and is the cause of the error.
+        CertificationError: the first broken clause, how it is broken, and a hint. An exception that the environment
+            itself raises counts as broken, is told with its type and line, and is the cause of the error.
     """
-    for name, check in CLAUSES.items():
-        with _clause(name):
-            check(make, instances)
-    return list(CLAUSES)
+    return check_clauses(CLAUSES, make, instances)
 
 
-@contextmanager
-def _clause(name: str) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        raise CertificationError(f"clause {name!r} is broken: {error or type(error).__name__}") from error
+def _can_be_made(make: Make, instances: int) -> None:
+    env = make()
+    _require(isinstance(env, TextEnv), f"what is made is a {type(env).__name__}, not a TextEnv")
+    env.reset(seed=0)
+    _require(isinstance(env.task.instance_key, str), f"instance_key must be a str, got {env.task.instance_key!r}")
 
 
-def _require(holds: bool, finding: str) -> None:
-    if not holds:
-        raise CertificationError(finding)
-
-
-def _same_seed_same_prompt(make: Make, instances: int) -> None:
+def _same_seed_same_instance(make: Make, instances: int) -> None:
     used, fresh = make(), make()
-    first = [used.reset(seed=seed)[0] for seed in range(instances)]
+    first = [_begin(used, seed) for seed in range(instances)]
     for seed in reversed(range(instances)):
         used.reset(seed=seed + 1)
         _play_randomly(used, np.random.default_rng(seed))
-        again, other = used.reset(seed=seed)[0], fresh.reset(seed=seed)[0]
-        _require(again == first[seed], f"seed {seed} gives another prompt after other episodes")
-        _require(other == first[seed], f"seed {seed} gives another prompt in a second environment")
-    _require(len(set(first)) > 1, f"seeds 0…{instances - 1} all give the same prompt")
+        for env, where in ((used, "after other episodes"), (fresh, "in a second environment")):
+            prompt, key = _begin(env, seed)
+            _require(prompt == first[seed][0], f"seed {seed} gives another prompt {where}")
+            _require(key == first[seed][1], f"seed {seed} gives another instance_key {where}")
+    # What is hidden is not in the prompt: the instances then differ by their keys alone.
+    _require(len(set(first)) > 1, f"seeds 0…{instances - 1} all give the same prompt and the same instance_key")
 
 
-def _group_shares_prompt(make: Make, instances: int) -> None:
+def _begin(env: TextEnv, seed: int) -> tuple[str, str]:
+    """Starts an episode → (first prompt, instance key)."""
+    prompt, _ = env.reset(seed=seed)
+    return prompt, env.task.instance_key
+
+
+def _group_shares_instance(make: Make, instances: int) -> None:
     env = make()
     for seed in range(instances):
-        prompts = {env.reset(seed=seed, options={"outcome_seed": outcome})[0] for outcome in range(4)}
-        _require(len(prompts) == 1, f"with seed {seed}, the prompt depends on outcome_seed")
+        begun = []
+        for outcome in range(4):
+            prompt, _ = env.reset(seed=seed, options={"outcome_seed": outcome})
+            begun.append((prompt, env.task.instance_key))
+        _require(len({prompt for prompt, _ in begun}) == 1, f"with seed {seed}, the prompt depends on outcome_seed")
+        _require(len({key for _, key in begun}) == 1, f"with seed {seed}, the instance_key depends on outcome_seed")
 
 
 def _same_seeds_same_episode(make: Make, instances: int) -> None:
@@ -197,7 +201,10 @@ def _junk_never_raises(make: Make, instances: int) -> None:
         env.reset(seed=0)
         _, reward, *_, info = env.step(junk)
         _require(math.isfinite(reward), f"the reward of {junk[:40]!r} is {reward}")
-        _require(not info["valid"] and not info["success"], f"{junk[:40]!r} counts as an action")
+        # Where any text is an action, a well-formed reply may be one.
+        free_text = bool(info["well_formed"]) and not env.task.legal_actions()
+        _require(free_text or not info["valid"], f"{junk[:40]!r} counts as an action")
+        _require(not info["success"], f"{junk[:40]!r} reaches the goal")
         _require(reward <= 0, f"{junk[:40]!r} is paid {reward}")
 
 
@@ -225,9 +232,22 @@ def _actions_are_told(make: Make, instances: int) -> None:
         env.reset(seed=seed)
         told = f"{env.task.rules()}\n{env.task.describe()}"
         for action in env.task.legal_actions():
-            _require(action in told, f"the legal action {action!r} is named neither in the rules nor in the state")
+            _require(
+                env.task.actions_in_words or action in told or _is_spelled_out(action, told),
+                f"the legal action {action!r} is named neither in the rules nor in the state",
+            )
             for form in (action, action.lower(), action.upper(), f" {action} "):
                 _require(env.task.parse_action(form) is not None, f"the legal action {form!r} is not understood")
+
+
+def _is_spelled_out(action: str, told: str) -> bool:
+    """Says whether `told` has every word of an action, and for its numbers at least one number: "guess 37" is told by
+    "Guess a number from 1 to 100".
+    """
+    known = set(_WORD.findall(told.lower()))
+    has_number = any(word.isdecimal() for word in known)
+    words = _WORD.findall(action.lower())
+    return bool(words) and all(has_number if word.isdecimal() else word in known for word in words)
 
 
 def _goal_is_in_reach(make: Make, instances: int) -> None:
@@ -279,6 +299,7 @@ def _nothing_is_not_paid(make: Make, instances: int) -> None:
 
 def _answer_is_not_told(make: Make, instances: int) -> None:
     env = make()
+    begun: list[tuple[list[str], set[str]]] = []
     for seed in range(instances):
         prompt, _ = env.reset(seed=seed)
         try:
@@ -286,28 +307,82 @@ def _answer_is_not_told(make: Make, instances: int) -> None:
         except NotImplementedError:
             return
         listed = {action.lower() for action in env.task.legal_actions()}
-        told = f"{env.system_prompt}\n{prompt}".lower()
-        for action in plan or ():
-            free_text = action.lower() not in listed
-            _require(not (free_text and action.lower() in told), f"the first prompt holds the answer {action!r}")
+        answers = [action.lower() for action in plan or () if action.lower() not in listed]
+        begun.append((answers, set(f"{env.system_prompt}\n{prompt}".lower().splitlines())))
+    # A line that all instances share tells nothing of this one: a hidden 5 is not told by "5 turns".
+    shared = set.intersection(*(lines for _, lines in begun))
+    for answers, lines in begun:
+        for answer in answers:
+            told = any(re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", line) for line in lines - shared)
+            _require(not told, f"the first prompt holds the answer {answer!r}")
 
 
-CLAUSES: dict[str, Callable[[Make, int], None]] = {
-    "steps are Gymnasium's 5-tuples": _steps_are_five_tuples,
-    "the same seed gives the same prompt": _same_seed_same_prompt,
-    "a group shares its first prompt": _group_shares_prompt,
-    "the same seeds and replies give the same episode": _same_seeds_same_episode,
-    "splits are disjoint": _splits_are_disjoint,
-    "caps hold": _caps_hold,
-    "the turn cap is reached": _turn_cap_is_reached,
-    "the format penalty is exact": _penalty_is_exact,
-    "junk never raises and is never paid": _junk_never_raises,
-    "an episode ends once": _ends_once,
-    "close() can be called twice": _close_twice,
-    "legal actions are told and understood": _actions_are_told,
-    "the goal is in reach of the solver": _goal_is_in_reach,
-    "an action that changes nothing is not paid": _nothing_is_not_paid,
-    "the first prompt does not hold the answer": _answer_is_not_told,
+CLAUSES: dict[str, Clause[Make]] = {
+    "it can be made and reset": Clause(
+        _can_be_made,
+        "all parameters of the constructor need defaults; reset(seed=…, options=…) reads its options with read_options,"
+        " and describe(), success and instance_key work from then on",
+    ),
+    "steps are Gymnasium's 5-tuples": Clause(
+        _steps_are_five_tuples,
+        "step() returns (text, reward, terminated, truncated, info): a finite number, terminated=True where the task is"
+        " over, truncated=False (the caps are TextLimits'), and a dict",
+    ),
+    "the same seed gives the same instance": Clause(
+        _same_seed_same_instance,
+        "reset() draws all that an instance is from its seed, as draw_instance(seed, split, generate, key) does, sets"
+        " every attribute anew, and takes nothing from clocks or global random state; what is hidden from the prompt"
+        " is in instance_key",
+    ),
+    "a group shares its first prompt": Clause(
+        _group_shares_instance,
+        "outcome_seed seeds only the chance inside an episode: neither describe() after reset() nor instance_key may"
+        " depend on it",
+    ),
+    "the same seeds and replies give the same episode": Clause(
+        _same_seeds_same_episode,
+        "what step() draws comes from a generator that reset() seeds with chance_seed(outcome_seed)",
+    ),
+    "splits are disjoint": Clause(
+        _splits_are_disjoint,
+        "draw_instance(seed, split, generate, key) with the split of read_options; key is instance_key's text, and"
+        " says all that the instance is",
+    ),
+    "caps hold": Clause(
+        _caps_hold,
+        "caps are TextEnv's: a task says terminated=True where it is over, with success=True if the goal is reached",
+    ),
+    "the turn cap is reached": Clause(
+        _turn_cap_is_reached, "turns without a valid action must not end the episode before the last"
+    ),
+    "the format penalty is exact": Clause(
+        _penalty_is_exact,
+        "parse_action() understands whatever random_action() returns (a task of free text overrides it), step() pays"
+        " the same for the same action, and only step() changes the state",
+    ),
+    "junk never raises and is never paid": Clause(
+        _junk_never_raises,
+        "parse_action() returns None for what is no action, however long or odd (int() and [] raise), and step() pays"
+        " nothing for nonsense",
+    ),
+    "an episode ends once": Clause(_ends_once, "use TextEnv, which asks for reset() after the end"),
+    "close() can be called twice": Clause(_close_twice, "close() does nothing where all is closed already"),
+    "legal actions are told and understood": Clause(
+        _actions_are_told,
+        "name every action in rules() or describe(); where the rules tell them in words (“any letter”), set"
+        " actions_in_words = True in the class; parse_action() reads small and capital letters and spaces around",
+    ),
+    "the goal is in reach of the solver": Clause(
+        _goal_is_in_reach,
+        "solve() returns the actions from the present state to the goal; the caps (default_limits) must leave room for"
+        " them; step() returns terminated=True where success is",
+    ),
+    "an action that changes nothing is not paid": Clause(
+        _nothing_is_not_paid, "pay for what is reached, once: a reward without a change can be had again and again"
+    ),
+    "the first prompt does not hold the answer": Clause(
+        _answer_is_not_told, "describe() must not tell what the model is to find out"
+    ),
 }
 
 
@@ -335,23 +410,34 @@ def _make_from(name: str) -> Make:
     return cast(Make, found)
 
 
-def main(arguments: list[str]) -> int:
-    """Checks one environment and prints the clauses → exit code."""
-    if len(arguments) != 1:
-        print(
-            f"usage: python -m ragen_envs.certify NAME, with NAME one of {', '.join(env_names())}, a module:Task, or a"
-            " module:function that makes a TextEnv"
-        )
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Checks one environment and prints the clauses → exit code: 0 kept, 1 broken, 2 no such environment."""
+    parser = argparse.ArgumentParser(
+        prog="python -m ragen_envs.certify",
+        description="Checks the contract of an environment for one agent, clause by clause.",
+    )
+    parser.add_argument(
+        "name",
+        metavar="NAME",
+        help=f"{', '.join(env_names())}, an import path module:Task, or a module:function that makes a TextEnv",
+    )
+    parser.add_argument("--instances", type=int, default=20, metavar="N", help="seeds of each split, ≥ 2 [20]")
+    options = parser.parse_args(arguments)
+    if options.instances < 2:
+        parser.error(f"--instances must be ≥ 2, got {options.instances}")
+    try:
+        make = _make_from(options.name)
+    except ValueError as error:
+        print(f"{error}{place_of(error)}")
         return 2
     try:
-        make = _make_from(arguments[0])
-        for clause in check_text_env(make):
+        for clause in check_text_env(make, options.instances):
             print(f"ok  {clause}")
-    except (CertificationError, ValueError) as error:
+    except CertificationError as error:
         print(error)
         return 1
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

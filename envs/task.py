@@ -36,6 +36,9 @@ class TextTask(gym.Env[Any, ActionT], Generic[ActionT]):
     default_limits: ClassVar[Mapping[str, int]] = {}
     """Caps that differ from the defaults of TextLimits, for a task that these do not fit."""
 
+    actions_in_words: ClassVar[bool] = False
+    """Whether `rules` tells the actions in words ("any letter") rather than naming each, as `certify` asks for."""
+
     @abstractmethod
     def rules(self) -> str:
         """Returns the task in a few sentences: symbols, actions, rewards, goal. Shown once, in the full prompt

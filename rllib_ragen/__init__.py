@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from rllib_ragen.types import Turn as Turn
 
 __version__ = "0.1.0"
+# Commands of few files have one room: `python -m rllib_ragen.new_env` finds rllib_ragen/commands/new_env.
+__path__.append(f"{__path__[0]}/commands")
 _MODULES = {
     "AssignCredit": "rllib_ragen.starpo.learner_connectors",
     "ConfigError": "rllib_ragen.config.errors",

@@ -6,10 +6,11 @@ python -m ragen_envs.games.certify my_package.my_game:make
 
 from __future__ import annotations
 
+import argparse
 import copy
 import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -18,7 +19,9 @@ from typing import cast, get_args
 import gymnasium as gym
 import numpy as np
 
-from ragen_envs.certify import JUNK_REPLIES, CertificationError
+from ragen_envs.certify import JUNK_REPLIES
+from ragen_envs.contract import CertificationError, Clause, check_clauses, place_of
+from ragen_envs.contract import require as _require
 from ragen_envs.games.env import GameStep, TextGameEnv
 from ragen_envs.games.game import Outcome, TextGame
 from ragen_envs.games.limits import IllegalMove
@@ -44,15 +47,10 @@ def check_text_game(make: Make, instances: int = 20) -> list[str]:
         The clauses that were checked.
 
     Raises:
-        CertificationError: the first broken clause, and how it is broken. An exception that the game itself raises
-            counts as broken, and is the cause of the error.
+        CertificationError: the first broken clause, how it is broken, and a hint. An exception that the game itself
+            raises counts as broken, is told with its type and line, and is the cause of the error.
     """
-    for name, check in CLAUSES.items():
-        try:
-            check(make, instances)
-        except Exception as error:
-            raise CertificationError(f"clause {name!r} is broken: {error or type(error).__name__}") from error
-    return list(CLAUSES)
+    return check_clauses(CLAUSES, make, instances)
 
 
 def random_replies(env: TextGameEnv, rng: np.random.Generator) -> dict[str, str]:
@@ -78,11 +76,6 @@ def play_randomly(env: TextGameEnv, rng: np.random.Generator, one_by_one: bool =
         steps += [env.step(part) for part in parts]
         _require(len(steps) < _MAX_STEPS, f"the game does not end within {_MAX_STEPS} steps")
     return steps
-
-
-def _require(holds: bool, finding: str) -> None:
-    if not holds:
-        raise CertificationError(finding)
 
 
 def _steps_are_well_formed(make: Make, instances: int) -> None:
@@ -306,20 +299,48 @@ def _ends_once(make: Make, instances: int) -> None:
     _require(bool(env.to_act), "nobody is to act after reset()")
 
 
-CLAUSES: dict[str, Callable[[Make, int], None]] = {
-    "steps are well-formed, for exactly the seats in the game": _steps_are_well_formed,
-    "the same seeds and replies give the same game": _same_seeds_same_game,
-    "a group shares its first prompts": _group_shares_prompt,
-    "splits are disjoint, or there are none": _splits_hold,
-    "moves made at once are unseen": _moves_at_once_are_unseen,
-    "replies one by one and all at once give the same game": _order_of_replies_is_the_same,
-    "secrets are kept": _secrets_are_kept,
-    "legal actions are told and understood": _actions_are_told,
-    "illegal moves cost what the rule says": _illegal_moves_cost,
-    "junk never raises and games of junk end": _junk_never_raises,
-    "a forfeit never pays": _forfeit_never_pays,
-    "results agree": _results_agree,
-    "a game ends once": _ends_once,
+CLAUSES: dict[str, Clause[Make]] = {
+    "steps are well-formed, for exactly the seats in the game": Clause(
+        _steps_are_well_formed,
+        "to_move names the seats that are to move, and none once the game is over; _play() gives every seat a number",
+    ),
+    "the same seeds and replies give the same game": Clause(
+        _same_seeds_same_game,
+        "reset() draws the instance from its seed and the luck from outcome_seed, sets every attribute anew, and takes"
+        " nothing from clocks or global random state",
+    ),
+    "a group shares its first prompts": Clause(
+        _group_shares_prompt, "outcome_seed seeds only the chance after the first moves: no first prompt depends on it"
+    ),
+    "splits are disjoint, or there are none": Clause(
+        _splits_hold,
+        "draw_instance(seed, split, generate, key) with instance_key's text; a game with too few starts to split says"
+        " has_splits = False",
+    ),
+    "moves made at once are unseen": Clause(
+        _moves_at_once_are_unseen, "TextGameEnv keeps moves until all seats have moved; observe() tells none of them"
+    ),
+    "replies one by one and all at once give the same game": Clause(
+        _order_of_replies_is_the_same, "_play() must not depend on the order in which the moves are given"
+    ),
+    "secrets are kept": Clause(_secrets_are_kept, "observe() and describe_for() tell a seat only what it may see"),
+    "legal actions are told and understood": Clause(
+        _actions_are_told,
+        "name every action in rules() or leave list_actions on; parse_action() reads small and capital letters and"
+        " spaces around, and returns the action as legal_actions() writes it",
+    ),
+    "illegal moves cost what the rule says": Clause(
+        _illegal_moves_cost,
+        "parse_action() returns None for an illegal move and changes nothing; _forfeit() ends the game of a seat",
+    ),
+    "junk never raises and games of junk end": Clause(
+        _junk_never_raises, "parse_action() returns None for what is no move, however long or odd (int() and [] raise)"
+    ),
+    "a forfeit never pays": Clause(_forfeit_never_pays, "who forfeits gets no more than the worst that play can give"),
+    "results agree": Clause(
+        _results_agree, "outcome() says win, draw or loss of every seat; zero_sum = True only where rewards add up to 0"
+    ),
+    "a game ends once": Clause(_ends_once, "to_move is empty once the game is over, and not before reset() anew"),
 }
 
 
@@ -334,23 +355,34 @@ def _make_from(name: str) -> Make:
     return cast(Make, found)
 
 
-def main(arguments: list[str]) -> int:
-    """Checks one game and prints the clauses → exit code."""
-    if len(arguments) != 1:
-        names = ", ".join(game_names())
-        print(
-            f"usage: python -m ragen_envs.games.certify NAME, with NAME one of {names}, a module:Game, or a"
-            " module:function that makes a TextGameEnv"
-        )
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Checks one game and prints the clauses → exit code: 0 kept, 1 broken, 2 no such game."""
+    parser = argparse.ArgumentParser(
+        prog="python -m ragen_envs.games.certify",
+        description="Checks the contract of a game for several seats, clause by clause.",
+    )
+    parser.add_argument(
+        "name",
+        metavar="NAME",
+        help=f"{', '.join(game_names())}, an import path module:Game, or a module:function that makes a TextGameEnv",
+    )
+    parser.add_argument("--instances", type=int, default=20, metavar="N", help="seeds that are checked, ≥ 2 [20]")
+    options = parser.parse_args(arguments)
+    if options.instances < 2:
+        parser.error(f"--instances must be ≥ 2, got {options.instances}")
+    try:
+        make = _make_from(options.name)
+    except ValueError as error:
+        print(f"{error}{place_of(error)}")
         return 2
     try:
-        for clause in check_text_game(_make_from(arguments[0])):
+        for clause in check_text_game(make, options.instances):
             print(f"ok  {clause}")
-    except (CertificationError, ValueError) as error:
+    except CertificationError as error:
         print(error)
         return 1
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -17,7 +17,8 @@ COMMANDS = {
     "report": ("rllib_ragen.report.__main__:main", "runs as one HTML page"),
     "play": ("rllib_ragen.play.__main__:main", "plays one episode: you, or a model"),
     "tournament": ("rllib_ragen.tournament.__main__:main", "models and scripts play a game against each other, rated"),
-    "gradients": ("rllib_ragen.gradients:main", "gradient norms of the loss's terms, by reward std"),
+    "gradients": ("rllib_ragen.commands.gradients:main", "gradient norms of the loss's terms, by reward std"),
+    "new_env": ("rllib_ragen.commands.new_env.__main__:main", "writes a package with an environment to start from"),
 }
 """Import path of each command's main (a path, because commands are above this floor), and a description."""
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from rllib_ragen.commands.gradients import main, parse, plan
 from rllib_ragen.config.load import save_config
 from rllib_ragen.config.schema import RunConfig
 from rllib_ragen.diagnostics.gradient_buckets import (
@@ -23,7 +24,6 @@ from rllib_ragen.diagnostics.gradient_buckets import (
     gradient_metrics,
     in_buckets,
 )
-from rllib_ragen.gradients import main, parse, plan
 from rllib_ragen.learner.gradient_probe import _norms_on_learner, _Part, _shares, measure_gradients
 from rllib_ragen.learner.learner import StarPOLearner
 from rllib_ragen.learner.losses.aggregate import row_scales

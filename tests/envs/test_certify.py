@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import random
 import re
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import gymnasium as gym
+import numpy as np
 import pytest
 
 from ragen_envs import TextEnv, env_names, make_text_env
-from ragen_envs.certify import CLAUSES, CertificationError, check_text_env, main
+from ragen_envs.certify import CLAUSES, check_text_env, main
+from ragen_envs.contract import CertificationError
 from ragen_envs.countdown.env import CountdownEnv
 from ragen_envs.countdown.puzzle import solve_puzzle
 from ragen_envs.frozen_lake.env import FrozenLakeTask
 from ragen_envs.presets import all_presets
 from ragen_envs.sokoban.env import SokobanEnv
+from ragen_envs.splits import draw_instance
+from ragen_envs.task import TextTask, read_options
 from ragen_envs.text import TextLimits
 
 PRESETS = [(env, name, given) for env, name, given in all_presets() if name != "8x8-2-boxes"]
@@ -182,9 +189,15 @@ class TooManyActions(TextEnv):
             self.limits = own
 
 
+def no_text_env() -> Any:
+    """A task where a TextEnv is wanted."""
+    return SokobanEnv()
+
+
 BROKEN: list[tuple[Callable[[], TextEnv], str]] = [
+    (no_text_env, "it can be made and reset"),
     (lambda: TextEnv(PromptHoldsOutcome()), "a group shares its first prompt"),
-    (lambda: TextEnv(UnseededInstance()), "the same seed gives the same prompt"),
+    (lambda: TextEnv(UnseededInstance()), "the same seed gives the same instance"),
     (lambda: TextEnv(UnseededChance(success_rate=0.4)), "the same seeds and replies give the same episode"),
     (lambda: TextEnv(SplitIgnored()), "splits are disjoint"),
     (lambda: TextEnv(CannotParse()), "junk never raises and is never paid"),
@@ -213,14 +226,269 @@ def test_every_clause_is_broken_by_some_environment_here() -> None:
     assert {clause for _, clause in BROKEN} == set(CLAUSES)
 
 
+class GuessTheNumber(TextTask[int]):
+    """A number that no prompt tells; the actions are told in words, and the seed's prompts are all the same."""
+
+    title: ClassVar[str] = "Guess"
+
+    def __init__(self, most: int = 60) -> None:
+        self.action_space = gym.spaces.Discrete(most + 1)
+        self.observation_space = gym.spaces.Text(200)
+        self.most, self.number, self.said, self.found = most, 0, "", False
+
+    def rules(self) -> str:
+        return f"Guess a number from 1 to {self.most}. You are told whether it is too low or too high."
+
+    def describe(self) -> str:
+        return self.said or "No guess yet"
+
+    def parse_action(self, text: str) -> int | None:
+        text = text.strip()
+        fits = text.isascii() and text.isdecimal() and len(text) < 4 and 1 <= int(text) <= self.most
+        return int(text) if fits else None
+
+    def legal_actions(self) -> list[str]:
+        return [str(number) for number in range(1, self.most + 1)]
+
+    @property
+    def success(self) -> bool:
+        return self.found
+
+    @property
+    def instance_key(self) -> str:
+        return str(self.number)
+
+    def solve(self) -> list[str] | None:
+        return [str(self.number)]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        split, _ = read_options(seed, options)
+        draw = self._seed_or_draw(seed)
+        self.number = draw_instance(draw, split, lambda rng: int(rng.integers(1, self.most + 1)), str)
+        self.said, self.found = "", False
+        return self.describe(), {}
+
+    def step(self, action: int) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        self.found = action == self.number
+        self.said = "Found" if self.found else f"{action} is too {'low' if action < self.number else 'high'}"
+        return self.describe(), float(self.found), self.found, False, {}
+
+
+class GuessInFreeText(GuessTheNumber):
+    """Any text is a question; the answer is a text that the rules hold as another number."""
+
+    def rules(self) -> str:
+        return "Ask anything, 5 times, and name the number, at most 60."
+
+    def parse_action(self, text: str) -> int | None:
+        return super().parse_action(text) or 0
+
+    def legal_actions(self) -> list[str]:
+        return []
+
+    def random_action(self, rng: np.random.Generator) -> str:
+        return f"is it even or above {rng.integers(60)}?"
+
+    def step(self, action: int) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        return super().step(action) if action else ("Perhaps", 0.0, False, False, {})
+
+
+class NamesOfAnimals(GuessTheNumber):
+    """Actions that are no numbers, told by one word for all."""
+
+    actions_in_words: ClassVar[bool] = True
+
+    def rules(self) -> str:
+        return "Name the animal that I think of."
+
+    def parse_action(self, text: str) -> int | None:
+        names = ["cat", "dog", "eel", "fox", "gnu", "hen", "owl", "ape", "bat", "cow", "elk", "rat", "yak", "emu"]
+        return names.index(text.strip().lower()) if text.strip().lower() in names else None
+
+    def legal_actions(self) -> list[str]:
+        return ["cat", "dog", "eel", "fox", "gnu", "hen", "owl", "ape", "bat", "cow", "elk", "rat", "yak", "emu"]
+
+    def solve(self) -> list[str] | None:
+        return [self.legal_actions()[self.number % 14]]
+
+    def step(self, action: int) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        self.found = action == self.number % 14
+        self.said = "Yes" if self.found else f"Not {self.legal_actions()[action]}"
+        return self.describe(), float(self.found), self.found, False, {}
+
+
+class AnimalsNotTold(NamesOfAnimals):
+    """The same, and nobody says that the rules tell the actions."""
+
+    actions_in_words: ClassVar[bool] = False
+
+
+class TellsTheNumber(GuessInFreeText):
+    """What is hidden is in the first prompt."""
+
+    def describe(self) -> str:
+        return f"I think of {self.number}"
+
+
+class HiddenUnseeded(GuessTheNumber):
+    """The prompt is the same for the same seed, what it hides is not."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        return super().reset(seed=random.randrange(10**6), options=options)
+
+
+class HiddenByLuck(GuessTheNumber):
+    """The members of a group look for different numbers."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        return super().reset(seed=(options or {}).get("outcome_seed", seed), options=options)
+
+
+class OneInstance(GuessTheNumber):
+    """Every seed is the same instance."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        return super().reset(seed=1, options=options)
+
+
+@pytest.mark.parametrize("task", [GuessTheNumber, GuessInFreeText, NamesOfAnimals])
+def test_hidden_information_and_actions_told_in_words_keep_the_contract(task: type[GuessTheNumber]) -> None:
+    assert check_text_env(lambda: TextEnv(task())) == list(CLAUSES)
+
+
+@pytest.mark.parametrize(
+    ("task", "says"),
+    [
+        (AnimalsNotTold, "the legal action 'cat' is named neither in the rules nor in the state"),
+        (TellsTheNumber, "the first prompt holds the answer"),
+        (HiddenUnseeded, "gives another instance_key after other episodes"),
+        (HiddenByLuck, "the instance_key depends on outcome_seed"),
+        (OneInstance, "seeds 0…19 all give the same prompt and the same instance_key"),
+    ],
+)
+def test_what_is_hidden_is_still_checked(task: type[GuessTheNumber], says: str) -> None:
+    with pytest.raises(CertificationError, match=says):
+        check_text_env(lambda: TextEnv(task()))
+
+
+class RaisesIn(GuessTheNumber):
+    """Raises in a method of its own."""
+
+    def __init__(self, method: str = "", error: Exception | None = None) -> None:
+        super().__init__()
+        self.method, self.error = method, error
+
+    def rules(self) -> str:
+        return self._or_raise("rules", super().rules())
+
+    def describe(self) -> str:
+        return self._or_raise("describe", super().describe())
+
+    def _or_raise(self, method: str, text: str) -> str:
+        if self.error is not None and method == self.method:
+            raise self.error
+        return text
+
+
+class CallsALibrary(GuessTheNumber):
+    """A library raises, called in the wrong way."""
+
+    def parse_action(self, text: str) -> int | None:
+        return int(json.loads(text))
+
+
+@pytest.mark.parametrize("method", ["rules", "describe"])
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (KeyError("state"), "KeyError: 'state'"),
+        (ValueError("of"), "ValueError: of"),
+        (AssertionError(), "AssertionError"),
+        (StopIteration(), "StopIteration"),
+        (RuntimeError("two\nlines"), "RuntimeError: two lines"),
+    ],
+)
+def test_an_exception_is_told_with_type_line_and_hint(
+    method: str, error: Exception, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    lines, start = inspect.getsourcelines(RaisesIn._or_raise)
+    line = start + next(k for k, text in enumerate(lines) if "raise self.error" in text)
+    with pytest.raises(CertificationError) as caught:
+        check_text_env(lambda: TextEnv(RaisesIn(method, error)))
+    first, hint = str(caught.value).splitlines()
+    assert first.endswith(f"is broken: {says} (tests/envs/test_certify.py:{line}, in _or_raise)")
+    name = first.split("'")[1]
+    assert hint == f"hint: {CLAUSES[name].hint}"
+    assert caught.value.__cause__ is error
+
+
+def test_what_a_library_raises_is_told_by_the_users_line() -> None:
+    line = inspect.getsourcelines(CallsALibrary.parse_action)[1] + 1
+    with pytest.raises(CertificationError, match=rf"Error: .*test_certify\.py:{line}, in parse_action\)"):
+        check_text_env(lambda: TextEnv(CallsALibrary()))
+
+
+def test_a_method_that_is_missing_is_told() -> None:
+    class NoRandomAction(GuessInFreeText):
+        random_action = TextTask.random_action
+
+    with pytest.raises(CertificationError, match=r"NotImplementedError: Guess has no random actions \(.*task\.py:\d+"):
+        check_text_env(lambda: TextEnv(NoRandomAction()))
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "says"),
+    [
+        ("x = {}\ny = x['key']\n", 2, r"raises KeyError: 'key' \({name}\.py:2, in <module>\)"),
+        ("x = 1\ndef (:\n", 2, r"SyntaxError: .* \({name}\.py:2\)"),
+        ("import gone_module\n", 2, r"ModuleNotFoundError: .*gone_module.* \({name}\.py:1, in <module>\)"),
+        (
+            "from tests.envs.test_certify import GuessTheNumber\nclass World(GuessTheNumber):\n"
+            "    def __init__(self):\n        raise KeyError('state')\n",
+            1,
+            r"'it can be made and reset' is broken: .*KeyError: 'state' \({name}\.py:4, in __init__\)",
+        ),
+    ],
+    ids=["import", "syntax", "missing", "constructor"],
+)
+def test_the_command_says_where_a_users_module_fails(
+    source: str,
+    code: int,
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name = f"world_{abs(hash(source))}"
+    (tmp_path / f"{name}.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main([f"{name}:World"]) == code
+    assert re.search(says.format(name=name), capsys.readouterr().out)
+
+
 def test_the_command_prints_clauses_and_says_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bandit"]) == 0
+    assert main(["bandit", "--instances", "3"]) == 0
     assert capsys.readouterr().out.count("ok ") == len(CLAUSES)
     assert main(["tests.envs.test_certify:out_of_reach"]) == 1
-    assert "goal is in reach" in capsys.readouterr().out
-    assert main(["bandot"]) == 1
-    assert "did you mean 'bandit'" in capsys.readouterr().out
-    assert main(["no.such.module:make"]) == 1
-    assert main([]) == 2
     printed = capsys.readouterr().out
+    assert "goal is in reach" in printed and "hint: solve()" in printed
+    assert main(["bandot"]) == 2
+    assert "did you mean 'bandit'" in capsys.readouterr().out
+    assert main(["no.such.module:make"]) == 2
+    assert "no module 'no'" in capsys.readouterr().out
+    for wrong, says in (([], "NAME"), (["bandit", "--instances", "1"], "--instances must be ≥ 2, got 1")):
+        with pytest.raises(SystemExit) as end:
+            main(wrong)
+        assert end.value.code == 2 and says in capsys.readouterr().err
+
+
+def test_the_command_helps(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["--help"])
+    assert end.value.code == 0
+    printed = capsys.readouterr().out
+    assert "python -m ragen_envs.certify" in printed and "--instances" in printed
     assert all(name in printed for name in env_names())

@@ -14,7 +14,7 @@ from types import ModuleType
 
 import pytest
 
-from rllib_ragen import gradients
+from rllib_ragen.commands import gradients
 from rllib_ragen.config.command_line import read_layers
 from rllib_ragen.config.errors import ConfigError
 from rllib_ragen.config.load import algorithm_preset, foundation

@@ -84,7 +84,7 @@ def model(family: str, *, tied: bool, rows: int, head_dim: int = 16) -> PreTrain
         bos_token_id=1, eos_token_id=2, pad_token_id=0,
     )  # fmt: skip
     torch.manual_seed(0)
-    made: PreTrainedModel = model_class(config).eval()
+    made: PreTrainedModel = model_class(config).eval()  # type: ignore[no-untyped-call]
     with torch.no_grad():
         for parameter in made.parameters():
             if parameter.dim() == 1:
@@ -148,7 +148,7 @@ def as_stored(source: PreTrainedModel, type_: Type) -> PreTrainedModel:
         else weight
         for name, weight in source.state_dict().items()
     }
-    rounded = type(source)(source.config).eval()
+    rounded: PreTrainedModel = type(source)(source.config).eval()
     rounded.load_state_dict(state)
     return rounded
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ragen_envs.certify import CertificationError
+from ragen_envs.contract import CertificationError
 from ragen_envs.games import Outcome, TextGame, TextGameEnv, make_text_game
 from ragen_envs.games.certify import CLAUSES, check_text_game, main
 from ragen_envs.games.kuhn_poker import KuhnPoker
@@ -170,5 +172,29 @@ def test_overlapping_splits_and_unnamed_actions_are_found() -> None:
 def test_the_command_prints_the_clauses(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["kuhn_poker"]) == 0
     assert capsys.readouterr().out.count("ok  ") == len(CLAUSES)
-    assert main(["kuhn"]) == 1 and "unknown game 'kuhn'" in capsys.readouterr().out
-    assert main([]) == 2 and "usage" in capsys.readouterr().out
+    assert main(["kuhn"]) == 2 and "unknown game 'kuhn'" in capsys.readouterr().out
+    for wrong, says in (([], "NAME"), (["kuhn_poker", "--instances", "1"], "--instances must be ≥ 2, got 1")):
+        with pytest.raises(SystemExit) as end:
+            main(wrong)
+        assert end.value.code == 2 and says in capsys.readouterr().err
+    with pytest.raises(SystemExit) as end:
+        main(["--help"])
+    assert end.value.code == 0 and "kuhn_poker" in capsys.readouterr().out
+
+
+class LosesCount(TicTacToe):
+    """A rule of the user's that raises."""
+
+    def observe(self, seat: str) -> str:
+        raise KeyError("state")
+
+
+def test_an_exception_is_told_with_type_line_and_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parents[3])
+    line = inspect.getsourcelines(LosesCount.observe)[1] + 1
+    with pytest.raises(CertificationError) as caught:
+        check_text_game(lambda: TextGameEnv(LosesCount()))
+    where = f"(tests/envs/games/test_game_certify.py:{line}, in observe)"
+    first, hint = str(caught.value).splitlines()
+    assert first.endswith(f"is broken: KeyError: 'state' {where}")
+    assert hint == f"hint: {next(iter(CLAUSES.values())).hint}"

@@ -1,0 +1,1 @@
+"""Commands of few files: `python -m rllib_ragen.NAME` finds them here (`rllib_ragen/__init__.py`)."""
