@@ -44,6 +44,7 @@ def convert(file: Path, out: Path) -> None:
                 gguf_file=file.name,
                 config=config,
                 dtype=torch.float32,
+                use_safetensors=True,
                 local_files_only=True,
                 trust_remote_code=False,
             )
