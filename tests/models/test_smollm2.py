@@ -44,8 +44,6 @@ def test_it_knows_the_capital_of_france() -> None:
         found = cast("Callable[..., torch.Tensor]", model.generate)(
             torch.tensor([prompt]), max_new_tokens=12, do_sample=False
         )
-            torch.tensor([prompt]), max_new_tokens=12, do_sample=False
-        )
     assert chat.sampled_text(found[0, len(prompt) :].tolist()) == "The capital of France is Paris."
     # Every digit is a token of its own: what transformers' own reader of GGUF leaves out.
     assert chat.tokenizer.tokenize("a  12") == ["a", "ĠĠ", "1", "2"]
