@@ -47,7 +47,7 @@ def test_it_knows_the_capital_of_france() -> None:
 
 
 def test_a_run_trains_it_and_saves_it(tmp_path: Path) -> None:
-    few = ["rollout.num_groups=2", "rollout.group_size=2", "rollout.max_reply_tokens=32", "eval.num_instances=2"]
+    few = ["rollout.num_groups=2", "rollout.group_size=2", "rollout.max_reply_tokens=8", "eval.num_instances=2"]
     more = ["eval.num_test_instances=2", "rollout.engine=hf"]
     arguments = ["--model", "smollm2", "--env", "bandit", "--iterations", "1", "--results-dir", str(tmp_path)]
     assert run([*arguments, "--name", "one", "--set", *few, *more]) == 0
