@@ -37,7 +37,7 @@ class FluentSetters(ConfigHooks):
         """Sets the policy.
 
         Args:
-            model: `tiny` (embedded), a folder with a transformers model and its tokenizer, or a name of the Hub
+            model: `tiny` (embedded), `smollm2`, a transformers folder, a .gguf file, or a name of the Hub
                 ['tiny']
             dtype: type of weights and activations ['float32']
             template_kwargs: variables of the chat template, as {enable_thinking: False}; plain JSON values [{}]

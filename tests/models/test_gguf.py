@@ -94,6 +94,13 @@ def test_text_is_cut_as_the_file_says(tmp_path: Path, rule: str) -> None:
         assert tokenizer.encode(text, add_special_tokens=False) == small.bpe(rule).encode(text).ids
 
 
+@pytest.mark.parametrize("family", ["llama", "qwen2"])
+def test_text_of_qwens_rule_is_composed_first(tmp_path: Path, family: str) -> None:
+    written(tmp_path / "model.gguf", family, pre="qwen2")
+    tokenizer = load_tokenizer(ensure_converted(str(tmp_path / "model.gguf")))
+    assert tokenizer.encode("e\u0301", add_special_tokens=False) == small.bpe("qwen2").encode("\u00e9").ids
+
+
 def test_a_rule_that_transformers_would_replace_is_refused(tmp_path: Path) -> None:
     written(tmp_path / "model.gguf", "qwen2", pre="gpt-2")
     with pytest.raises(ValueError, match=r"^model\.path: .* by the rule 'gpt-2' .*, and transformers reads"):
