@@ -6,6 +6,7 @@ import multiprocessing
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import gguf
 import pytest
@@ -38,7 +39,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def written(
-    path: Path, family: str = "llama", *, tied: bool = True, type_: Type = Type.F32, pre: str = "", **more: object
+    path: Path, family: str = "llama", *, tied: bool = True, type_: Type = Type.F32, pre: str = "", **more: Any
 ) -> PreTrainedModel:
     tokenizer = small.bpe(pre or RULES[family])
     # Qwen3's heads are wider than its width shared out; a Llama's may be.
@@ -203,7 +204,7 @@ def test_a_run_and_a_tournament_take_a_gguf_file(tmp_path: Path, capsys: pytest.
     assert re.search(r"2 layers of width 64, 3\d\d tokens", told.out)
     assert told.err.count("converting model.gguf") == 1
     assert find_model(str(tmp_path / "model.gguf")).folder == model_folder(str(tmp_path / "model.gguf"))
-    assert RunConfig(model={"path": str(tmp_path / "model.gguf")}).prompt_style == "full"  # type: ignore[arg-type]
+    assert RunConfig.model_validate({"model": {"path": str(tmp_path / "model.gguf")}}).prompt_style == "full"
 
 
 def test_prepare_writes_a_folder_for_everybody(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
