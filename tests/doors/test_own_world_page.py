@@ -77,4 +77,4 @@ def test_the_page_does_what_it_says(tmp_path: Path) -> None:
     assert set(fences) == {"console", "py"}
     assert fences.count("py") == 2 * edits - 1, "a block of the page that nobody followed"
     assert len(reader.commands) == PAGE.count("\n$ ")
-    assert (reader.folder / "results" / "reach" / "model").is_dir()
+    assert len(list((reader.folder / "results").glob("*/model"))) == 1
