@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -166,7 +167,7 @@ def test_a_class_is_named_after_its_package(name: str, wanted: str) -> None:
 def test_python_finds_the_command_by_the_packages_name() -> None:
     """Where commands of few files lie is nobody's business but the package's."""
     for command in ("new_env", "gradients"):
-        found = importlib.util.find_spec(f"rllib_ragen.{command}")
+        found = find_spec(f"rllib_ragen.{command}")
         assert found is not None and found.origin is not None
         assert Path(found.origin).is_relative_to(TOP / "rllib_ragen" / "commands")
     assert Path(inspect.getfile(main)).parent == TEMPLATE.parent
