@@ -45,15 +45,13 @@ def write_package(name: str, parent: Path) -> list[Path]:
             written.append(target.relative_to(parent))
     except OSError as error:
         raise ConfigError(f"NAME: {folder} cannot be written: {error}") from error
-    return written
+    return sorted(written)
 
 
 def check_name(name: str) -> None:
     """Raises ConfigError, saying why, where a package and its environment cannot have this name."""
     if not _ALLOWED.fullmatch(name):
-        raise ConfigError(
-            f"NAME: {name!r} is no package's name: allowed are small letters, digits and _, a letter first"
-        )
+        raise ConfigError(f"NAME: {name!r} is no package's name: allowed are small letters, digits and _")
     if keyword.iskeyword(name) or keyword.issoftkeyword(name):
         raise ConfigError(f"NAME: {name!r} is a word of the Python language; give another name")
     if name in sys.stdlib_module_names:
