@@ -37,7 +37,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "rollout/collect.py": ("rollout/test_text_session.py", "rollout/test_collect_settings.py"),
     "rollout/collect_games.py": ("rollout/test_game_session.py", "rollout/test_collect_settings.py"),
     "rollout/context.py": ("rollout/test_context.py",),
-    "rollout/conversation.py": ("rollout/test_conversation.py",),
+    "rollout/conversation.py": ("rollout/test_conversation.py", "rollout/test_connectors.py"),
     "rollout/engines/requests.py": ("rollout/test_requests.py", "rollout/test_uniforms.py"),
     "rollout/engines/sampling.py": ("rollout/test_sampling.py",),
     "rollout/env_answers.py": ("rollout/test_env_answers.py",),

@@ -50,7 +50,7 @@ class Curves:
 
 LEARNING = (
     Curves(("return_mean",), note="Mean over the trajectories of an iteration, penalties included."),
-    Curves(("group_reward_std", "group_reward_std_kept"), "Reward spread in groups"),
+    Curves(("group_reward_std", "group_reward_std_kept"), "Reward std in groups"),
     Curves(("kept_groups", "zero_spread_groups"), "Groups"),
     Curves(("entropy",)),
     Curves(("grad_norm",)),
@@ -77,7 +77,7 @@ INFORMATION = (
 )  # fmt: skip
 GRADIENTS = (
     Curves(("bucket_1_task_norm", f"bucket_{NUM_BUCKETS}_task_norm"), "Task gradient over the run",
-            "Bucket 1 has the groups of the smallest reward spread.", markers=True),
+            "Bucket 1 has the groups of the smallest reward std.", markers=True),
 )  # fmt: skip
 THROUGHPUT = (Curves(("reply_tokens_per_s",), "Throughput"),)
 

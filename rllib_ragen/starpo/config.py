@@ -124,7 +124,8 @@ class StarPOConfig(PortableConfig):
             ValueError: an unknown name.
         """
         if isinstance(env, str) and not is_registered_env(env):
-            env = register_task(env)
+            # The id of a user's own, as it arrives in another process, is known there by its name.
+            env = register_task(name_of_id(env) or env)
         if isinstance(env_config, Mapping) and isinstance(limits := env_config.get("limits"), Mapping):
             # A file is read where it is named; actors and trials are elsewhere.
             texts = {key: enter_text(text) for key in PROMPT_KEYS if isinstance(text := limits.get(key), str)}

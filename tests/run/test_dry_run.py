@@ -199,9 +199,9 @@ def test_a_dry_run_of_several_environments_tells_each_and_weighs_their_lengths(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     envs = [{"name": "sokoban", "weight": 3, "max_turns": 2}, {"name": "frozen_lake", "max_turns": 4}]
-    rollout = {"max_reply_tokens": 10, "max_context_tokens": 200, "num_groups": 1, "group_size": 1}
+    rollout = {"max_reply_tokens": 10, "max_context_tokens": 200, "num_groups": 1, "group_size": 2}
     found = cost(build_config({"envs": envs, "rollout": rollout}), SMALL, 1_000)
-    assert found.sampled_tokens == 25, "¾ · 20 + ¼ · 40"
+    assert found.sampled_tokens == 2 * 25, "¾ · 20 + ¼ · 40, of each of the two"
     (tmp_path / "run.yaml").write_text("envs: [{name: sokoban}, {name: frozen_lake}]")
     assert main(["--dry-run", "--config", str(tmp_path / "run.yaml")]) == 0
     said = capsys.readouterr().out

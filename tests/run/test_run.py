@@ -102,7 +102,8 @@ def test_output_in_a_pipe_is_plain_lines(whole: tuple[Path, str]) -> None:
     _, output = whole
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", output), "control codes"
     assert (
-        len(re.findall(rf"^iteration \d/{ITERATIONS}  success [\d.]+ %  return ", output, re.MULTILINE)) == ITERATIONS
+        len(re.findall(rf"^iteration \d/{ITERATIONS}  success [\d.]+ %  valid [\d.]+ %  return ", output, re.MULTILINE))
+        == ITERATIONS
     )
     assert "Traceback" not in output
     assert "Warning" not in output
