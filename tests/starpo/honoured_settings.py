@@ -92,7 +92,7 @@ HONOURED = {
     "stats_cls_lookup": _OWN_RUN,
     "log_level": _OWN_RUN,
     "seed": "tests/starpo/test_seeds.py::"
-    "test_R2_the_seed_reaches_instances_luck_and_sampling_and_evaluation_is_the_same_for_all",
+    "test_R2_the_seed_reaches_instances_outcomes_and_sampling_and_evaluation_is_the_same_for_all",
     # fault_tolerance
     "max_num_env_runner_restarts": "tests/starpo/test_honoured_settings.py::"
     "test_runners_are_restarted_as_often_as_is_said",
