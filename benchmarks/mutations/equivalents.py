@@ -31,10 +31,7 @@ EQUIVALENT: dict[str, dict[tuple[str, str], str]] = {
             "np.full(t.num_reply_tokens, self._advantage(t), np.float64) → self._advantage(t)",
         ): "numpy spreads one number over all tokens",
     },
-    "credit/rows.py": {
-        ("_batch_scale", "1 → 2"): "without a trained token there is no row to scale",
-        ("_batch_scale", "1 → 0"): "without a trained token there is no row to scale",
-    },
+    "credit/rows.py": {},
     "credit/token_axis.py": {
         ("discounted", "np.zeros_like(terms) → np.ones_like(terms)"): _OVERWRITTEN,
         ("whitened", "together.sum() → together"): "of one number, the sum is the number",

@@ -35,7 +35,11 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "learner/training_data.py": ("learner/test_training_data.py",),
     "models/chat_format.py": ("rollout/test_chat_format.py", "rollout/test_chat.py"),
     "rollout/collect.py": ("rollout/test_text_session.py", "rollout/test_collect_settings.py"),
-    "rollout/collect_games.py": ("rollout/test_game_session.py", "rollout/test_collect_settings.py"),
+    "rollout/collect_games.py": (
+        "rollout/test_game_session.py",
+        "rollout/test_collect_settings.py",
+        "rollout/test_connectors.py",
+    ),
     "rollout/context.py": ("rollout/test_context.py",),
     "rollout/conversation.py": ("rollout/test_conversation.py", "rollout/test_connectors.py"),
     "rollout/engines/requests.py": ("rollout/test_requests.py", "rollout/test_uniforms.py"),
@@ -45,7 +49,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "rollout/game_answers.py": ("rollout/test_game_answers.py",),
     "rollout/game_session.py": ("rollout/test_game_session.py",),
     "rollout/session.py": ("rollout/test_episode_loop.py",),
-    "rollout/specs.py": ("rollout/test_specs.py",),
+    "rollout/specs.py": ("rollout/test_specs.py", "rollout/test_shares.py"),
     "rollout/text_session.py": ("rollout/test_text_session.py", "rollout/test_verdicts.py"),
 }
 """Test files below tests/ by path below rllib_ragen/, for modules whose tests have neither their name nor folder."""
