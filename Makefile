@@ -12,8 +12,9 @@ PYTHON ?= $(shell for p in python3.11 python3.12; do $$p -c "" 2>/dev/null && ec
 # Where pip finds torch's CPU build, if its own configuration does not say: see README.
 TORCH_INDEX ?=
 ARGS ?=
-# Tests at a time. A file's tests stay together: they share what its fixtures made; each process has a Ray of its own.
-JOBS ?= 2
+# Tests at a time: one more than two cores, for many wait, as for a Ray to notice that its driver is gone. A file's tests
+# stay together: they share what its fixtures made; each process has a Ray of its own.
+JOBS ?= 3
 
 VENV := .venv
 BIN := $(VENV)/bin

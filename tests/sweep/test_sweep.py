@@ -165,7 +165,8 @@ def test_bad_input_is_one_sentence_and_starts_nothing(tmp_path: Path, capsys: py
     assert not list(tmp_path.glob("tiny*"))
 
 
-@pytest.mark.parametrize(("cpus", "at_once"), [(2, 1), pytest.param(4, 2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("cpus", "at_once"), [(2, 1), (4, 2)])
 def test_runs_with_a_runner_each_queue_for_both_of_their_cpus(tmp_path: Path, cpus: int, at_once: int) -> None:
     """A runner outside of its run's bundles would wait for a CPU for ever, and one that was not counted would, too."""
     rollout = {**SWEEP["base"]["rollout"], "num_env_runners": 1}

@@ -60,7 +60,9 @@ def test_of_several_policies_one_must_be_named(tmp_path: Path) -> None:
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is no model; allowed: tiny, a transformers folder, a run folder"):
+    with pytest.raises(
+        ConfigError, match="is no model; allowed: tiny, smollm2, a GGUF file, a transformers folder, a run folder"
+    ):
         find_model(str(tmp_path))
     (path,) = run_with_checkpoints(tmp_path / "run", (1,))
     (path / "default_policy" / "policy" / "config.json").unlink()
