@@ -6,7 +6,6 @@ _OVERWRITTEN = "every entry is written before it is read"
 _ANY_SIGN = "only the sign orders"
 _TWO_DIMENSIONS = "of two dimensions the second is the last"
 _FORGETS = "what is forgotten is rendered again, to the same tokens"
-_ONE_MESSAGE = "there is one message, the first and the last"
 
 EQUIVALENT: dict[str, dict[tuple[str, str], str]] = {
     "credit/bi_level_gae.py": {
@@ -58,13 +57,6 @@ EQUIVALENT: dict[str, dict[tuple[str, str], str]] = {
     "models/chat_format.py": {
         ("module", "4096 → 4097"): _FORGETS,
         ("module", "4096 → 4095"): _FORGETS,
-        (
-            "ChatFormat.reply_text",
-            "self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)"
-            " → the same without skip_special_tokens",
-        ): "that is what transformers does by itself",
-        ("ChatFormat._encode_first", "0 → -1"): _ONE_MESSAGE,
-        ("ChatFormat._encode_first", "0 → -1 #2"): _ONE_MESSAGE,
         ("ChatFormat._system_is_kept", "return False → return None"): "it is only asked whether it is true",
     },
     "rollout/context.py": {

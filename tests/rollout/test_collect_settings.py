@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import pytest
@@ -182,3 +182,54 @@ def test_a_limit_on_moves_is_kept_by_looking_every_round(chat: ChatFormat) -> No
         games(chat, lambda: Story({"ann": "a", "bob": "b"}, [told(over=True)]), 1, **how)
         beats.append(own().beats - before)
     assert beats == [3, 4]
+
+
+class Notes:
+    """Takes note of what it is told."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, int]] = []
+
+    def created(self, number: int, session: object, slot: object) -> None:
+        self.heard.append(("created", number))
+
+    def answered(self, number: int) -> None:
+        self.heard.append(("answered", number))
+
+    def ended(self, number: int) -> None:
+        self.heard.append(("ended", number))
+
+
+def test_a_watcher_hears_of_every_episode(chat: ChatFormat) -> None:
+    notes = Notes()
+    play(chat, count=1, watcher=notes)
+    assert notes.heard == [("created", 0), ("answered", 0), ("answered", 0), ("ended", 0)]
+
+
+class Limits(Marked):
+    """Takes note of how long replies may be."""
+
+    def __init__(self, chat: ChatFormat, mark: str) -> None:
+        super().__init__(chat, mark)
+        self.limits: dict[str, int] = {}
+
+    def add(self, key: int, prompt_ids: Sequence[int], sampling: Sampling) -> None:
+        world = "world 1" if "world 1" in self.chat.tokenizer.decode(list(prompt_ids)) else "world 0"
+        self.limits[world] = sampling.max_tokens
+        super().add(key, prompt_ids, sampling)
+
+
+def test_an_environment_among_several_has_its_own_way_to_reply_and_its_label(chat: ChatFormat) -> None:
+    specs = [EpisodeSpec("g0", 0, 0, 0), EpisodeSpec("g1", 1, 1, 1, env="short", level=2)]
+    engine = Limits(chat, "Up")
+    found = collect(
+        specs,
+        engine=engine,
+        chat=chat,
+        make_env=cast("Callable[[], TextEnv]", World),
+        sampling=Sampling(9, chat.stop_token_ids),
+        max_context_tokens=1000,
+        own={"short": (chat, Sampling(1, chat.stop_token_ids))},
+    )
+    assert [(one.env, one.level) for one in found] == [("", -1), ("short", 2)]
+    assert engine.limits == {"world 0": 9, "world 1": 1}

@@ -7,8 +7,9 @@ import math
 import pytest
 
 from ragen_envs.seeds import Stream, seed_of
+from rllib_ragen.config.schema import RolloutSection
 from rllib_ragen.models.chat_format import ChatFormat
-from rllib_ragen.rollout.conversation import Ask, Conversation, PolicyConversation, Sampler
+from rllib_ragen.rollout.conversation import Ask, Conversation, PolicyConversation, Sampler, reply_sampling
 from rllib_ragen.types import Sampled, Sampling, StopReason, Trajectory
 from tests.rollout.marked import Marked
 
@@ -130,3 +131,21 @@ def test_a_reply_with_one_log_prob_that_is_not_finite_is_told(chat: ChatFormat, 
     one.hear("Where?", "")
     assert not one.take(Sampled([5, 5], [-1.0, bad], finished=False, policy_version=0))
     assert len(one.trajectory.turns) == 1
+
+
+def test_replies_are_sampled_as_the_settings_say_or_greedily(chat: ChatFormat) -> None:
+    section = RolloutSection(max_reply_tokens=7, temperature=0.5, top_p=0.9, top_k=4)
+    stops = chat.stop_token_ids
+    assert reply_sampling(section, chat, greedy=False) == Sampling(7, stops, temperature=0.5, top_p=0.9, top_k=4)
+    assert reply_sampling(section, chat, greedy=False, temperature=1.5).temperature == 1.5
+    for temperature in (None, 1.5):
+        found = reply_sampling(section, chat, greedy=True, temperature=temperature)
+        assert found == Sampling(7, stops, temperature=0.0, top_p=1.0, top_k=0)
+
+
+def test_a_conversation_in_words_acts_as_it_says_and_has_no_tokens_that_wait() -> None:
+    person = Conversation(trajectory())
+    person.hear("hello", "state")
+    person.say("Up")
+    assert person.act() == "Up"
+    assert (person.heard.token_ids.tolist(), person.heard.prompt, person.heard.state) == ([], "", "")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ragen_envs.seeds import Stream, seed_of
+from ragen_envs.seeds import Stream, block_of, seed_of
 from ragen_envs.splits import instance_seed
-from rllib_ragen.rollout.specs import GROUPS_PER_SEED, EpisodeSpec, evaluation_specs, training_specs
+from rllib_ragen.rollout.shares import Turn
+from rllib_ragen.rollout.specs import GROUPS_PER_SEED, EpisodeSpec, evaluation_specs, mixed_specs, training_specs
 
 
 def groups_of(specs: list[EpisodeSpec]) -> list[list[EpisodeSpec]]:
@@ -84,3 +85,30 @@ def test_evaluation_plays_every_instance_once_with_chances_of_its_own() -> None:
     assert [spec.sampling_seed for spec in specs] == [seed_of(Stream.EVALUATION_SAMPLING, 2, i) for i in range(12)]
     assert [spec.outcome_seed for spec in specs] == [seed_of(Stream.EVALUATION_OUTCOME, 2, i) for i in range(12)]
     assert evaluation_specs("test", range(5)) == specs[:5]
+
+
+def test_a_group_of_several_environments_by_hand() -> None:
+    """Two members, environment 1 of two, level 0, after three groups of its own."""
+    specs = mixed_specs(7, [Turn(group=9, env=1, before=3)], 2, ["a", "b"], lambda turn: turn.before - 3)
+    first = block_of(Stream.TRAINING_INSTANCES, 7, 1, 1)
+    for member, spec in enumerate(specs):
+        assert (spec.group_id, spec.env_seed, spec.env, spec.level) == ("9", first + 3, "b", 0)
+        assert spec.outcome_seed == seed_of(Stream.TRAINING_OUTCOME, 7, 9, member)
+        assert spec.sampling_seed == seed_of(Stream.TRAINING_SAMPLING, 7, 9, member)
+        assert spec.options == {"split": "train", "outcome_seed": spec.outcome_seed, "env": "b", "level": 0}
+    without = mixed_specs(7, [Turn(0, 0, 0)], 1, ["a"], lambda turn: -1)
+    assert without[0].env_seed == block_of(Stream.TRAINING_INSTANCES, 7, 0, 0)
+    assert (without[0].level, "level" in without[0].options) == (-1, False)
+
+
+def test_an_episode_of_the_only_environment_has_no_label_and_no_level() -> None:
+    spec = EpisodeSpec("0", 1, 2, 3)
+    assert (spec.env, spec.level, spec.options) == ("", -1, {"split": "train", "outcome_seed": 2})
+
+
+def test_groups_of_several_environments_are_used_up_like_those_of_one() -> None:
+    assert mixed_specs(0, [], 1, [], lambda turn: 0) == []
+    last = [Turn(0, 0, 0), Turn(GROUPS_PER_SEED - 1, 0, 1)]
+    assert len(mixed_specs(0, last, 1, ["a"], lambda turn: 0)) == 2
+    with pytest.raises(ValueError, match=f"a run has {GROUPS_PER_SEED} groups at most"):
+        mixed_specs(0, [Turn(0, 0, 0), Turn(GROUPS_PER_SEED, 0, 1)], 1, ["a"], lambda turn: 0)
