@@ -138,6 +138,7 @@ def test_a_killed_run_goes_on_from_its_checkpoint_and_runs_wait_for_their_cpus(f
     assert run(best) == 2, "the best config is one that run reads (and 0 iterations are none)"
 
 
+@pytest.mark.slow
 def test_R3_a_sweep_whose_driver_is_killed_is_finished_by_resume(file: Path, tmp_path: Path) -> None:
     whole, folder = tmp_path / "whole", tmp_path / "killed" / "tiny"
     command(file, "--results-dir", whole)
