@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -100,3 +101,34 @@ def _package(frame: FrameType) -> str:
 def _shown(file: str) -> str:
     path, here = Path(file).resolve(), Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def certify(
+    parser: argparse.ArgumentParser,
+    arguments: Sequence[str] | None,
+    make_from: Callable[[str], MakeT],
+    check: Callable[[MakeT, int], Iterable[str]],
+) -> int:
+    """Runs a certifying command → exit code: 0 kept, 1 broken, 2 no such thing.
+
+    Args:
+        parser: of the arguments `name` and `--instances`.
+        arguments: of the command line; None: the process's.
+        make_from: finds the maker that a name means; a ValueError says why it does not.
+        check: the clauses that (maker, instances) keeps, as they are found.
+    """
+    options = parser.parse_args(arguments)
+    if options.instances < 2:
+        parser.error(f"--instances must be ≥ 2, got {options.instances}")
+    try:
+        make = make_from(options.name)
+    except ValueError as error:
+        print(f"{error}{place_of(error)}")
+        return 2
+    try:
+        for clause in check(make, options.instances):
+            print(f"ok  {clause}")
+    except CertificationError as error:
+        print(error)
+        return 1
+    return 0

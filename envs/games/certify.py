@@ -20,7 +20,7 @@ import gymnasium as gym
 import numpy as np
 
 from ragen_envs.certify import JUNK_REPLIES
-from ragen_envs.contract import CertificationError, Clause, check_clauses, place_of
+from ragen_envs.contract import CertificationError, Clause, certify, check_clauses
 from ragen_envs.contract import require as _require
 from ragen_envs.games.env import GameStep, TextGameEnv
 from ragen_envs.games.game import Outcome, TextGame
@@ -367,21 +367,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help=f"{', '.join(game_names())}, an import path module:Game, or a module:function that makes a TextGameEnv",
     )
     parser.add_argument("--instances", type=int, default=20, metavar="N", help="seeds that are checked, ≥ 2 [20]")
-    options = parser.parse_args(arguments)
-    if options.instances < 2:
-        parser.error(f"--instances must be ≥ 2, got {options.instances}")
-    try:
-        make = _make_from(options.name)
-    except ValueError as error:
-        print(f"{error}{place_of(error)}")
-        return 2
-    try:
-        for clause in check_text_game(make, options.instances):
-            print(f"ok  {clause}")
-    except CertificationError as error:
-        print(error)
-        return 1
-    return 0
+    return certify(parser, arguments, _make_from, check_text_game)
 
 
 if __name__ == "__main__":

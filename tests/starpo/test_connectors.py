@@ -22,6 +22,7 @@ from rllib_ragen.credit.rows import to_rows
 from rllib_ragen.starpo.learner_connectors import LOSS_WEIGHT, AssignCredit, LearnerConnectors
 from rllib_ragen.types import TokenRow, Trajectory
 from tests.credit.build import trajectory
+from tests.rollout.test_connectors import Piece
 from tests.starpo.build import digits_config
 
 
@@ -99,18 +100,6 @@ def credited(agents: tuple[str, ...] = ("default_agent",)) -> list[tuple[Traject
     one = [np.where(t.turn_index() >= 0, np.float32(1), np.float32(0)) for t in played]
     rows = to_rows(played, [Credit(a, a) for a in one], None, "none", [0.5] * len(played))
     return list(zip(played, rows, strict=True))
-
-
-class Piece(ConnectorV2):
-    """Calls a function."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def __call__(self, *, batch: Any, **kwargs: Any) -> Any:
-        self.function(batch=batch, **kwargs)
-        return batch
 
 
 def connect(*pieces: ConnectorV2) -> LearnerConnectors:
